@@ -1,0 +1,199 @@
+#include "host/buf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/alloc.h"
+
+void pb_buf_finish(struct pb_buf *b)
+{
+    if (!b)
+        return;
+    free(b->data);
+    *b = (struct pb_buf)PB_BUF_INIT;
+}
+
+void pb_buf_clear(struct pb_buf *b)
+{
+    b->len = 0;
+    if (b->data)
+        b->data[0] = '\0';
+}
+
+/* Makes room for len more bytes and the terminator. */
+static char *reserve(struct pb_buf *b, size_t len)
+{
+    if (len >= SIZE_MAX / 4 || b->len >= SIZE_MAX / 4)
+        len = SIZE_MAX / 4; /* cannot be served: ends in pb_alloc_resize */
+    if (b->cap - b->len <= len) {
+        size_t cap = b->cap ? b->cap * 2 : 128;
+
+        if (cap <= b->len + len)
+            cap = b->len + len + 1;
+        b->data = pb_alloc_resize(b->data, cap);
+        b->cap = cap;
+    }
+    return b->data + b->len;
+}
+
+void pb_buf_add(struct pb_buf *b, const void *data, size_t len)
+{
+    char *p = reserve(b, len);
+
+    if (len)
+        memcpy(p, data, len);
+    b->len += len;
+    b->data[b->len] = '\0';
+}
+
+void pb_buf_puts(struct pb_buf *b, const char *s)
+{
+    pb_buf_add(b, s, strlen(s));
+}
+
+void pb_buf_putc(struct pb_buf *b, char c)
+{
+    pb_buf_add(b, &c, 1);
+}
+
+void pb_buf_vprintf(struct pb_buf *b, const char *fmt, va_list ap)
+{
+    va_list again;
+    char *p;
+    int n;
+
+    va_copy(again, ap);
+    n = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    if (n < 0)
+        return;
+    p = reserve(b, (size_t)n);
+    vsnprintf(p, (size_t)n + 1, fmt, ap);
+    b->len += (size_t)n;
+}
+
+void pb_buf_printf(struct pb_buf *b, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    pb_buf_vprintf(b, fmt, ap);
+    va_end(ap);
+}
+
+size_t pb_utf8_len(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    size_t n;
+    uint32_t c;
+
+    if (s[0] < 0x80)
+        return 1;
+    if (s[0] >= 0xc2 && s[0] <= 0xdf) {
+        n = 2;
+        c = s[0] & 0x1fu;
+    } else if (s[0] >= 0xe0 && s[0] <= 0xef) {
+        n = 3;
+        c = s[0] & 0x0fu;
+    } else if (s[0] >= 0xf0 && s[0] <= 0xf4) {
+        n = 4;
+        c = s[0] & 0x07u;
+    } else {
+        return 0;
+    }
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (s[i] & 0x3fu);
+    }
+    if (n == 3 && (c < 0x800 || (c >= 0xd800 && c <= 0xdfff)))
+        return 0;
+    if (n == 4 && (c < 0x10000 || c > 0x10ffff))
+        return 0;
+    return n;
+}
+
+static void json_escape(struct pb_buf *b, unsigned char c)
+{
+    switch (c) {
+    case '"':
+        pb_buf_puts(b, "\\\"");
+        break;
+    case '\\':
+        pb_buf_puts(b, "\\\\");
+        break;
+    case '\n':
+        pb_buf_puts(b, "\\n");
+        break;
+    case '\r':
+        pb_buf_puts(b, "\\r");
+        break;
+    case '\t':
+        pb_buf_puts(b, "\\t");
+        break;
+    default:
+        pb_buf_printf(b, "\\u%04x", c);
+    }
+}
+
+void pb_json_string(struct pb_buf *b, const char *s)
+{
+    const unsigned char *p = (const unsigned char *)s;
+
+    pb_buf_putc(b, '"');
+    while (*p) {
+        const unsigned char *plain = p;
+        size_t n;
+
+        while (*p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\')
+            p++;
+        pb_buf_add(b, plain, (size_t)(p - plain));
+        if (!*p)
+            break;
+        n = pb_utf8_len((const char *)p);
+        if (n == 0)
+            pb_buf_puts(b, "\\ufffd");
+        else if (n == 1)
+            json_escape(b, *p);
+        else
+            pb_buf_add(b, p, n);
+        p += n ? n : 1;
+    }
+    pb_buf_putc(b, '"');
+}
+
+void pb_json_comma(struct pb_buf *b)
+{
+    char last = b->len ? b->data[b->len - 1] : '\0';
+
+    /* A newline stands between two documents of a stream. */
+    if (last && !strchr("[{:,\n", last))
+        pb_buf_putc(b, ',');
+}
+
+void pb_json_key(struct pb_buf *b, const char *key)
+{
+    pb_json_comma(b);
+    pb_json_string(b, key);
+    pb_buf_putc(b, ':');
+}
+
+void pb_json_int(struct pb_buf *b, int64_t v)
+{
+    pb_buf_printf(b, "%" PRId64, v);
+}
+
+void pb_json_bool(struct pb_buf *b, bool v)
+{
+    pb_buf_puts(b, v ? "true" : "false");
+}
+
+void pb_json_string_or_null(struct pb_buf *b, const char *s)
+{
+    if (s)
+        pb_json_string(b, s);
+    else
+        pb_buf_puts(b, "null");
+}

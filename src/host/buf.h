@@ -1,0 +1,49 @@
+/*
+ * buf.h - a growing byte string, and JSON written into it.
+ *
+ * Owns: its bytes.
+ * Threads: one.
+ * Fails: never; ends the process when memory is exhausted (outside only).
+ * Not here: colours, widths (cli/print.h).
+ */
+#ifndef PB_HOST_BUF_H
+#define PB_HOST_BUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pb_buf {
+    char *data; /* always terminated once something was added; NULL before */
+    size_t len, cap;
+};
+
+#define PB_BUF_INIT {0}
+
+void pb_buf_finish(struct pb_buf *b);
+void pb_buf_clear(struct pb_buf *b);
+void pb_buf_add(struct pb_buf *b, const void *data, size_t len);
+void pb_buf_puts(struct pb_buf *b, const char *s);
+void pb_buf_putc(struct pb_buf *b, char c);
+void pb_buf_vprintf(struct pb_buf *b, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
+void pb_buf_printf(struct pb_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Bytes of the valid UTF-8 character that a terminated string starts with; 0 when it is none. */
+size_t pb_utf8_len(const char *text);
+
+/*
+ * Writes a quoted JSON string. Bytes that are not valid UTF-8 come out as
+ * U+FFFD, so that the result is always valid JSON.
+ */
+void pb_json_string(struct pb_buf *b, const char *s);
+/* Writes `"key":` with a comma in front unless the object or array was just opened. */
+void pb_json_key(struct pb_buf *b, const char *key);
+void pb_json_comma(struct pb_buf *b);
+void pb_json_int(struct pb_buf *b, int64_t v);
+void pb_json_bool(struct pb_buf *b, bool v);
+/* The string, or null. */
+void pb_json_string_or_null(struct pb_buf *b, const char *s);
+
+#endif
