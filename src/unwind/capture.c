@@ -1,0 +1,238 @@
+#include "unwind/capture.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+/* Bytes of C stack that are copied; deep recursion of old interpreters needs the most. */
+#define STACK_MAX (8u << 20)
+/* While the thread is held the copy must stay short. */
+#define STACK_MAX_HELD (1u << 20)
+/* The part below the stack pointer that a leaf function may use (x86_64). */
+#define RED_ZONE 128
+/*
+ * Equal reads in a row before a running thread is believed. Two reads can be
+ * torn in the same way when a short loop repeats itself, the more so to 3.10,
+ * where frames are read one by one; four were not enough for that.
+ */
+#define EQUAL_READS 10
+#define EQUAL_READS_NO_PAUSE 16
+#define TRIES 3
+#define TRIES_NO_PAUSE 50
+
+/* The mapping of a stack; the main thread's may have grown since the maps were read. */
+static const struct pb_map *stack_map(const struct pb_maps *maps, uint64_t sp)
+{
+    const struct pb_map *map = pb_maps_find(maps, sp);
+
+    for (size_t i = 0; !map && i < maps->n; i++)
+        if (maps->v[i].start > sp && strcmp(maps->v[i].path, "[stack]") == 0)
+            map = &maps->v[i];
+    return map;
+}
+
+static void copy_stack(const struct pb_capture_opts *o, size_t max, struct pb_arena *a,
+                       struct pb_capture *c)
+{
+    uint64_t from = c->regs.sp - RED_ZONE;
+    const struct pb_map *map = stack_map(o->maps, c->regs.sp);
+    uint8_t *bytes;
+    size_t len;
+
+    if (!map || !map->read) {
+        c->native_note = "its stack is not mapped";
+        return;
+    }
+    if (from < map->start && c->regs.sp >= map->start)
+        from = map->start;
+    len = map->end - from < max ? map->end - from : max;
+    bytes = pb_arena_alloc(a, len);
+    if (!pb_mem_get(o->mem, from, bytes, len)) {
+        c->native_note = "its stack cannot be read";
+        return;
+    }
+    c->stack = (struct pb_stack_copy){from, len, bytes};
+    c->has_regs = true;
+}
+
+/* Copies the Python side once. False: memory made no sense. */
+static bool copy_python(const struct pb_capture_opts *o, struct pb_arena *a, struct pb_capture *c,
+                        struct pb_py_copy *copy)
+{
+    memset(&c->python, 0, sizeof c->python);
+    if (!c->tstate)
+        return true;
+    if (!pb_py_copy_thread(o->mem, o->py, c->tstate, a, copy))
+        return false;
+    pb_py_walk(o->mem, o->py, copy, a, &c->python);
+    if (o->locals)
+        pb_py_copy_locals(o->mem, o->py, o->head, o->tail, a, &c->python);
+    return c->python.complete;
+}
+
+static bool same_wait(const struct pb_proc_wait *x, const struct pb_proc_wait *y)
+{
+    return x->blocked == y->blocked && x->nr == y->nr && x->sp == y->sp && x->pc == y->pc;
+}
+
+/* Reads a sleeping thread; true when it slept all the while. */
+static bool try_blocked(const struct pb_capture_opts *o, struct pb_arena *a, struct pb_capture *c)
+{
+    struct pb_proc_wait again;
+    struct pb_py_copy copy = {0};
+    uint64_t runs = 0, runs_again = 0, ns;
+    bool counted = pb_proc_schedstat(o->pid, c->tid, &runs, &ns), ok;
+
+    pb_proc_wait(&c->wait, o->pid, c->tid);
+    if (!c->wait.readable || !c->wait.blocked)
+        return false;
+    ok = copy_python(o, a, c, &copy);
+    if (o->native) {
+        c->has_regs = false;
+        pb_regs_from_sp_pc(&c->regs, c->wait.sp, c->wait.pc);
+        copy_stack(o, STACK_MAX, a, c);
+    }
+    pb_proc_wait(&again, o->pid, c->tid);
+    if (counted && (!pb_proc_schedstat(o->pid, c->tid, &runs_again, &ns) || runs != runs_again))
+        return false;
+    return ok && same_wait(&c->wait, &again);
+}
+
+static bool same_frames(const struct pb_py_raw_stack *x, const struct pb_py_raw_stack *y,
+                        size_t fixed)
+{
+    if (x->n != y->n || !x->complete || !y->complete)
+        return false;
+    for (size_t i = 0; i < x->n; i++) {
+        const struct pb_py_raw_frame *f = &x->v[i], *g = &y->v[i];
+        size_t len = f->len < g->len ? f->len : g->len;
+
+        /* Frames in the chunk share its bytes, compared as a whole elsewhere. */
+        if (f->addr != g->addr || memcmp(f->bytes, g->bytes, len < fixed ? len : fixed) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool same_copy(const struct pb_py_copy *x, const struct pb_py_copy *y)
+{
+    return x->frame == y->frame && x->cframe == y->cframe && x->chunk == y->chunk &&
+           x->chunk_len == y->chunk_len &&
+           (!x->chunk_len || memcmp(x->chunk_bytes, y->chunk_bytes, x->chunk_len) == 0);
+}
+
+/*
+ * Waits for a time that varies, up to four microseconds: reads at a steady pace
+ * can meet a loop of the same pace at the same place each time.
+ */
+static void jitter(uint64_t *state)
+{
+    uint64_t until;
+
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    until = pb_clock_ns() + (*state >> 52);
+    while (pb_clock_ns() < until)
+        ;
+}
+
+/*
+ * Reads a running thread without holding it. A thread that executes bytecode
+ * writes to its frame and value stack all the time, so reads that agree in
+ * every byte several times in a row saw one state.
+ */
+static bool try_running(const struct pb_capture_opts *o, int reads, struct pb_arena *a,
+                        struct pb_capture *c)
+{
+    struct pb_py_copy first = {0}, copy = {0};
+    struct pb_py_raw_stack stack;
+    uint64_t seed = pb_clock_ns();
+
+    if (!copy_python(o, a, c, &first))
+        return false;
+    stack = c->python;
+    for (int i = 1; i < reads; i++) {
+        jitter(&seed);
+        if (!copy_python(o, a, c, &copy) || !same_copy(&first, &copy) ||
+            !same_frames(&stack, &c->python, (size_t)o->py->frame_size))
+            return false;
+    }
+    return true;
+}
+
+void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop, uint64_t tstate,
+                     struct pb_arena *a, struct pb_capture *c)
+{
+    struct pb_py_copy copy = {0};
+    uint64_t gpr[64];
+
+    memset(c, 0, sizeof *c);
+    c->tid = stop->tid;
+    c->tstate = tstate;
+    c->stopped = true;
+    c->torn = !copy_python(o, a, c, &copy);
+    if (o->native) {
+        size_t size = pb_stop_registers(stop, gpr, sizeof gpr);
+
+        if (pb_regs_from_prstatus(&c->regs, gpr, size))
+            copy_stack(o, STACK_MAX_HELD, a, c);
+        else
+            c->native_note = "its registers cannot be read";
+    }
+}
+
+static enum pb_stop_result capture_stopped(const struct pb_capture_opts *o, struct pb_arena *a,
+                                           struct pb_capture *c)
+{
+    struct pb_proc_wait wait = c->wait;
+    struct pb_stop stop;
+    enum pb_stop_result rc = pb_stop_begin(&stop, o->pid, c->tid, false);
+
+    if (rc != PB_STOP_OK)
+        return rc;
+    pb_capture_held(o, &stop, c->tstate, a, c);
+    c->pause_us = pb_stop_end(&stop);
+    c->wait = wait;
+    c->wait.blocked = false;
+    return rc;
+}
+
+static bool running_is_enough(const struct pb_capture_opts *o, const struct pb_capture *c)
+{
+    return c->tstate && (!o->native || o->pause == PB_PAUSE_NEVER);
+}
+
+void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, uint64_t tstate,
+                       struct pb_arena *a, struct pb_capture *c)
+{
+    bool never = o->pause == PB_PAUSE_NEVER;
+    int tries = never ? TRIES_NO_PAUSE : TRIES;
+
+    memset(c, 0, sizeof *c);
+    c->tid = tid;
+    c->tstate = tstate;
+    for (int i = 0; i < tries; i++) {
+        enum pb_stop_result rc;
+
+        if (try_blocked(o, a, c))
+            return;
+        if (c->wait.readable && c->wait.blocked)
+            continue; /* it slept at first, but woke up: look again */
+        if (running_is_enough(o, c) &&
+            try_running(o, never ? EQUAL_READS_NO_PAUSE : EQUAL_READS, a, c)) {
+            if (o->native)
+                c->native_note = "running: needs a pause";
+            return;
+        }
+        if (never)
+            continue;
+        rc = capture_stopped(o, a, c);
+        if (rc == PB_STOP_OK && !c->torn)
+            return;
+        c->gone = rc == PB_STOP_GONE;
+        if (c->gone || rc == PB_STOP_DENIED || rc == PB_STOP_TIMEOUT)
+            break;
+    }
+    c->torn = true;
+    if (o->native && !c->has_regs && !c->native_note)
+        c->native_note = "running: needs a pause";
+}

@@ -1,0 +1,68 @@
+/*
+ * capture.h - a consistent copy of one thread's stack.
+ *
+ * Owns: nothing; copies go into the caller's arena.
+ * Threads: one; the caller's thread becomes the tracer during a stop.
+ * Fails: what could not be copied consistently is marked torn, never shown as
+ * if it were exact.
+ * Not here: names, lines, values, unwinding: all of that is done from the
+ * copies, after the thread went on.
+ *
+ * How a copy is known to be exact:
+ *   blocked   what sleeps in a system call does not move: the kernel's run count
+ *             and the system call are the same before and after the reading;
+ *   running   everything that was read, read again several times, is the same
+ *             byte for byte (a thread inside one long C call);
+ *   stopped   else the thread is held alone for the copying.
+ */
+#ifndef PB_UNWIND_CAPTURE_H
+#define PB_UNWIND_CAPTURE_H
+
+#include "host/arena.h"
+#include "host/maps.h"
+#include "host/mem.h"
+#include "host/proc.h"
+#include "unwind/native/native.h"
+#include "unwind/python/frames.h"
+#include "unwind/stop.h"
+
+enum pb_pause {
+    PB_PAUSE_ONE,   /* a running thread may be held alone */
+    PB_PAUSE_NEVER, /* nothing is ever stopped */
+    PB_PAUSE_ALL,   /* the caller holds the whole process already */
+};
+
+struct pb_capture_opts {
+    pid_t pid;
+    struct pb_mem *mem;
+    const struct pb_maps *maps;
+    const struct pb_py_layout *py;
+    enum pb_pause pause;
+    bool native;
+    bool locals;
+    size_t head, tail; /* frames whose local variables are copied */
+};
+
+struct pb_capture {
+    pid_t tid;
+    uint64_t tstate; /* 0: not a Python thread */
+    struct pb_proc_wait wait;
+    bool gone;
+    bool torn;
+    bool stopped;    /* the thread was held for this copy */
+    double pause_us; /* for how long */
+    struct pb_py_raw_stack python;
+    bool has_regs; /* native part: registers and stack bytes were copied */
+    struct pb_regs regs;
+    struct pb_stack_copy stack;
+    const char *native_note; /* why there is no native part */
+};
+
+void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, uint64_t tstate,
+                       struct pb_arena *a, struct pb_capture *ret);
+
+/* The same for a thread that the caller holds. */
+void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop, uint64_t tstate,
+                     struct pb_arena *a, struct pb_capture *ret);
+
+#endif

@@ -1,0 +1,183 @@
+/*
+ * demangle.c - C++ names that a person can read.
+ *
+ * The return type, the parameters and the compiler's clone marks go; template
+ * arguments are shortened from the inside out until the name fits.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/buf.h"
+#include "unwind/native/native.h"
+
+#define MANGLED_MAX 32768 /* longer names only serve to exhaust the demangler */
+#define ELLIPSIS "…"
+
+/* Of the C++ ABI library; its header is for C++ only. */
+extern char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status);
+
+static bool starts_with(const char *s, const char *prefix)
+{
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_word_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/*
+ * At "operator": the length of the word and its symbol, whose brackets are no
+ * brackets. 0 elsewhere.
+ */
+static size_t operator_length(const char *begin, const char *p)
+{
+    static const char *const symbols[] = {"()", "<=>", "<<=", ">>=", "->*", "->", "<<", ">>",
+                                          "<=", ">=", "<", ">"};
+    size_t len = strlen("operator");
+
+    if (!starts_with(p, "operator") || is_word_char(p[len]) || (p > begin && is_word_char(p[-1])))
+        return 0;
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        if (starts_with(p + len, symbols[i]))
+            return len + strlen(symbols[i]);
+    }
+    return len;
+}
+
+/* Marks in one demangled name, found in one scan. */
+struct marks {
+    const char *params;  /* the parameter list's bracket, NULL when there is none */
+    const char *name;    /* behind the return type */
+};
+
+static void scan(const char *s, struct marks *ret)
+{
+    int depth = 0;
+    bool in_operator = false;
+
+    ret->params = NULL;
+    ret->name = s;
+    for (const char *p = s; *p;) {
+        size_t op = operator_length(s, p);
+
+        if (op) {
+            in_operator |= depth == 0;
+            p += op;
+            continue;
+        }
+        if (depth == 0 && *p == '(' && !starts_with(p, "(anonymous"))
+            ret->params = p;
+        if (depth == 0 && *p == ' ' && !in_operator && !ret->params)
+            ret->name = p + 1;
+        if (depth == 0 && *p == ':' && ret->params) /* a function's local: its name goes on */
+            ret->params = NULL;
+        if (strchr("<({[", *p))
+            depth++;
+        else if (strchr(">)}]", *p) && depth > 0)
+            depth--;
+        p++;
+    }
+}
+
+/* Copies a name, template arguments deeper than `levels` replaced by an ellipsis. */
+static void put_shortened(struct pb_buf *out, const char *s, const char *end, int levels)
+{
+    int depth = 0;
+
+    for (const char *p = s; p < end;) {
+        size_t op = operator_length(s, p);
+
+        if (op) {
+            if (depth <= levels)
+                pb_buf_add(out, p, op);
+            p += op;
+            continue;
+        }
+        if (*p == '>' && depth > 0 && p[-1] != '-')
+            depth--;
+        if (depth <= levels)
+            pb_buf_putc(out, *p);
+        if (*p == '<') {
+            if (depth == levels)
+                pb_buf_puts(out, ELLIPSIS);
+            depth++;
+        }
+        p++;
+    }
+}
+
+/* A cut never falls inside a character of several bytes. */
+static void cut(struct pb_buf *b, size_t max)
+{
+    size_t len = max > strlen(ELLIPSIS) ? max - strlen(ELLIPSIS) : 0;
+
+    while (len > 0 && ((unsigned char)b->data[len] & 0xc0) == 0x80)
+        len--;
+    b->data[len] = 0;
+    b->len = len;
+    pb_buf_puts(b, ELLIPSIS);
+}
+
+/* Rust's old scheme ends in a hash, written like C++. */
+static const char *without_hash(const char *s, const char *end)
+{
+    const char *hash = end - strlen("::h0123456789abcdef");
+
+    if (hash <= s || !starts_with(hash, "::h") ||
+        strspn(hash + 3, "0123456789abcdef") != (size_t)(end - hash) - 3)
+        return end;
+    return hash;
+}
+
+static char *readable(struct pb_arena *a, char *full, size_t max)
+{
+    struct pb_buf out = PB_BUF_INIT;
+    char *clone = strstr(full, " [clone ");
+    const char *end;
+    struct marks m;
+    char *ret;
+
+    if (clone)
+        *clone = 0;
+    end = full + strlen(full);
+    scan(full, &m);
+    if (m.params && m.params > m.name)
+        end = m.params;
+    end = without_hash(m.name, end);
+    for (int levels = 4; levels >= 0; levels--) {
+        pb_buf_clear(&out);
+        put_shortened(&out, m.name, end, levels == 4 ? 1000 : levels);
+        if (out.len <= max)
+            break;
+    }
+    if (out.len > max)
+        cut(&out, max);
+    ret = pb_arena_strndup(a, out.data ? out.data : "", out.len);
+    pb_buf_finish(&out);
+    return ret;
+}
+
+/* C names: no symbol version, no longer than asked. */
+static char *plain(struct pb_arena *a, const char *symbol, size_t max)
+{
+    size_t len = strcspn(symbol, "@");
+
+    if (len <= max)
+        return pb_arena_strndup(a, symbol, len);
+    return pb_arena_printf(a, "%.*s" ELLIPSIS, (int)(max > 3 ? max - 3 : 0), symbol);
+}
+
+char *pb_demangle(struct pb_arena *a, const char *symbol, size_t max)
+{
+    char *full = NULL, *ret;
+    int status;
+
+    if (starts_with(symbol, "_Z") && strnlen(symbol, MANGLED_MAX) < MANGLED_MAX)
+        full = __cxa_demangle(symbol, NULL, NULL, &status);
+    if (!full)
+        return plain(a, symbol, max);
+    ret = readable(a, full, max);
+    free(full);
+    return ret;
+}

@@ -1,0 +1,50 @@
+/*
+ * dwarf_line.h - source lines from debug information, DWARF 2 to 5.
+ *
+ * Owns: nothing; file names go into the arena.
+ * Threads: any.
+ * Fails: an address without a line keeps file NULL; damaged data too.
+ * Not here: debug information in other files, compressed sections.
+ *
+ * Work is bounded: .debug_aranges leads to the one unit that is needed; where
+ * it is missing, units are read in turn up to a limit per file.
+ */
+#ifndef PB_UNWIND_NATIVE_DWARF_LINE_H
+#define PB_UNWIND_NATIVE_DWARF_LINE_H
+
+#include "host/arena.h"
+#include "host/elf.h"
+#include "unwind/native/cursor.h"
+#include "unwind/native/symbols.h"
+
+/* Fills file and lineno of the wanted addresses, which are sorted by vaddr. */
+void pb_dwarf_lines(const struct pb_elf *elf, struct pb_want *v, size_t n, struct pb_arena *a);
+
+/* Sections that debug information is spread over; absent ones are empty. */
+struct pb_dwarf {
+    struct pb_elf_range line, line_str, str;
+    struct pb_elf_range aranges, info, abbrev;
+};
+
+/* What stands in front of every unit: its length, and how wide offsets are in it. */
+struct pb_dwarf_unit {
+    struct pb_cursor c; /* behind the length, to the unit's end */
+    size_t offset_size; /* 4 or 8 */
+};
+
+bool pb_dwarf_next_unit(struct pb_cursor *c, struct pb_dwarf_unit *ret);
+/* Moves over the value of an attribute. */
+void pb_dwarf_skip_form(struct pb_cursor *c, uint64_t form, size_t offset_size, size_t addr_size);
+
+/*
+ * Runs the line program at an offset of .debug_line over the wanted
+ * addresses. Returns the bytes that it has, 0 when there is none.
+ */
+uint64_t pb_dwarf_run_lines(const struct pb_dwarf *d, uint64_t offset, struct pb_want *v, size_t n,
+                            struct pb_arena *a);
+/* Notes in each wanted address the unit of .debug_info that holds it. */
+void pb_dwarf_find_units(const struct pb_dwarf *d, struct pb_want *v, size_t n);
+/* The line program of a unit of .debug_info. */
+bool pb_dwarf_unit_lines(const struct pb_dwarf *d, uint64_t unit, uint64_t *ret_offset);
+
+#endif

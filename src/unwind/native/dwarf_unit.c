@@ -1,0 +1,194 @@
+/* dwarf_unit.c - from an address to its compilation unit, and to the unit's line program. */
+#include "unwind/native/dwarf_line.h"
+
+enum {
+    AT_stmt_list = 0x10,
+    FORM_addr = 0x01, FORM_block2 = 0x03, FORM_block4, FORM_data2, FORM_data4, FORM_data8,
+    FORM_string, FORM_block, FORM_block1, FORM_data1, FORM_flag, FORM_sdata, FORM_strp,
+    FORM_udata, FORM_ref_addr, FORM_ref1, FORM_ref2, FORM_ref4, FORM_ref8, FORM_ref_udata,
+    FORM_indirect, FORM_sec_offset, FORM_exprloc, FORM_flag_present, FORM_strx, FORM_addrx,
+    FORM_ref_sup4, FORM_strp_sup, FORM_data16, FORM_line_strp, FORM_ref_sig8,
+    FORM_implicit_const, FORM_loclistx, FORM_rnglistx, FORM_ref_sup8, FORM_strx1, FORM_strx2,
+    FORM_strx3, FORM_strx4, FORM_addrx1, FORM_addrx2, FORM_addrx3, FORM_addrx4,
+    FORM_GNU_addr_index = 0x1f01, FORM_GNU_str_index, FORM_GNU_ref_alt = 0x1f20, FORM_GNU_strp_alt,
+    UT_compile = 1, UT_partial = 3, UT_skeleton = 4,
+};
+
+bool pb_dwarf_next_unit(struct pb_cursor *c, struct pb_dwarf_unit *ret)
+{
+    uint64_t len = pb_cursor_u32(c);
+
+    ret->offset_size = 4;
+    if (len == 0xffffffff) {
+        len = pb_cursor_u64(c);
+        ret->offset_size = 8;
+    } else if (len >= 0xfffffff0) {
+        pb_cursor_fail(c);
+    }
+    ret->c = pb_cursor_take(c, len);
+    return !c->bad && len > 0;
+}
+
+void pb_dwarf_skip_form(struct pb_cursor *c, uint64_t form, size_t offset_size, size_t addr_size)
+{
+    switch (form) {
+    case FORM_flag_present:
+    case FORM_implicit_const: break;
+    case FORM_data1: case FORM_flag: case FORM_ref1: case FORM_strx1: case FORM_addrx1:
+        pb_cursor_skip(c, 1);
+        break;
+    case FORM_data2: case FORM_ref2: case FORM_strx2: case FORM_addrx2:
+        pb_cursor_skip(c, 2);
+        break;
+    case FORM_strx3: case FORM_addrx3: pb_cursor_skip(c, 3); break;
+    case FORM_data4: case FORM_ref4: case FORM_ref_sup4: case FORM_strx4: case FORM_addrx4:
+        pb_cursor_skip(c, 4);
+        break;
+    case FORM_data8: case FORM_ref8: case FORM_ref_sig8: case FORM_ref_sup8:
+        pb_cursor_skip(c, 8);
+        break;
+    case FORM_data16: pb_cursor_skip(c, 16); break;
+    case FORM_addr: pb_cursor_skip(c, addr_size); break;
+    case FORM_strp: case FORM_ref_addr: case FORM_sec_offset: case FORM_strp_sup:
+    case FORM_line_strp: case FORM_GNU_ref_alt: case FORM_GNU_strp_alt:
+        pb_cursor_skip(c, offset_size);
+        break;
+    case FORM_sdata: case FORM_udata: case FORM_ref_udata: case FORM_strx: case FORM_addrx:
+    case FORM_loclistx: case FORM_rnglistx: case FORM_GNU_addr_index: case FORM_GNU_str_index:
+        pb_cursor_uleb(c);
+        break;
+    case FORM_string: pb_cursor_string(c); break;
+    case FORM_block1: pb_cursor_skip(c, pb_cursor_u8(c)); break;
+    case FORM_block2: pb_cursor_skip(c, pb_cursor_u16(c)); break;
+    case FORM_block4: pb_cursor_skip(c, pb_cursor_u32(c)); break;
+    case FORM_block: case FORM_exprloc: pb_cursor_skip(c, pb_cursor_uleb(c)); break;
+    default: pb_cursor_fail(c); break; /* FORM_indirect too: no compiler writes it here */
+    }
+}
+
+/* The attributes of one declaration in .debug_abbrev. */
+static bool find_abbrev(const struct pb_dwarf *d, uint64_t table, uint64_t code,
+                        struct pb_cursor *ret)
+{
+    struct pb_cursor c = pb_cursor_make(d->abbrev.data, d->abbrev.size);
+    uint64_t here, attr, form;
+
+    pb_cursor_skip(&c, table);
+    while (!pb_cursor_done(&c)) {
+        here = pb_cursor_uleb(&c);
+        if (here == 0)
+            return false;
+        pb_cursor_uleb(&c); /* tag */
+        pb_cursor_u8(&c);   /* has children */
+        if (here == code) {
+            *ret = c;
+            return !c.bad;
+        }
+        do {
+            attr = pb_cursor_uleb(&c);
+            form = pb_cursor_uleb(&c);
+            if (form == FORM_implicit_const)
+                pb_cursor_sleb(&c);
+        } while ((attr || form) && !c.bad);
+    }
+    return false;
+}
+
+/* Reads up to the first entry of a unit; false for units that have no line program. */
+static bool unit_header(struct pb_dwarf_unit *u, uint64_t *abbrev, size_t *addr_size)
+{
+    unsigned version = pb_cursor_u16(&u->c);
+    uint8_t type = UT_compile;
+
+    if (version < 2 || version > 5)
+        return false;
+    if (version == 5) {
+        type = pb_cursor_u8(&u->c);
+        *addr_size = pb_cursor_u8(&u->c);
+    }
+    *abbrev = pb_cursor_uint(&u->c, u->offset_size);
+    if (version < 5)
+        *addr_size = pb_cursor_u8(&u->c);
+    if (type == UT_skeleton)
+        pb_cursor_skip(&u->c, 8);
+    return !u->c.bad && (type == UT_compile || type == UT_partial || type == UT_skeleton);
+}
+
+bool pb_dwarf_unit_lines(const struct pb_dwarf *d, uint64_t unit, uint64_t *ret_offset)
+{
+    struct pb_cursor c = pb_cursor_make(d->info.data, d->info.size), attrs;
+    struct pb_dwarf_unit u;
+    uint64_t abbrev, attr, form;
+    size_t addr_size = 8;
+
+    pb_cursor_skip(&c, unit);
+    if (!pb_dwarf_next_unit(&c, &u) || !unit_header(&u, &abbrev, &addr_size) ||
+        !find_abbrev(d, abbrev, pb_cursor_uleb(&u.c), &attrs))
+        return false;
+    for (;;) {
+        attr = pb_cursor_uleb(&attrs);
+        form = pb_cursor_uleb(&attrs);
+        if (form == FORM_implicit_const)
+            pb_cursor_sleb(&attrs);
+        if ((!attr && !form) || attrs.bad || u.c.bad)
+            return false;
+        if (attr == AT_stmt_list) {
+            size_t width = form == FORM_data4 ? 4 : form == FORM_data8 ? 8 : u.offset_size;
+
+            *ret_offset = pb_cursor_uint(&u.c, width);
+            return !u.c.bad;
+        }
+        pb_dwarf_skip_form(&u.c, form, u.offset_size, addr_size);
+    }
+}
+
+/* Wanted addresses inside [start, start + len) belong to the unit. */
+static void note_unit(struct pb_want *v, size_t n, uint64_t start, uint64_t len, uint64_t unit)
+{
+    size_t lo = 0, hi = n;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (v[mid].vaddr < start)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (; lo < n && v[lo].vaddr - start < len; lo++) {
+        v[lo].has_unit = true;
+        v[lo].unit = unit;
+    }
+}
+
+void pb_dwarf_find_units(const struct pb_dwarf *d, struct pb_want *v, size_t n)
+{
+    struct pb_cursor all = pb_cursor_make(d->aranges.data, d->aranges.size);
+    struct pb_dwarf_unit u;
+
+    while (!pb_cursor_done(&all)) {
+        const uint8_t *begin = all.p;
+        uint64_t unit, start, len;
+        size_t addr_size, misfit;
+
+        if (!pb_dwarf_next_unit(&all, &u))
+            return;
+        pb_cursor_u16(&u.c); /* version */
+        unit = pb_cursor_uint(&u.c, u.offset_size);
+        addr_size = pb_cursor_u8(&u.c);
+        pb_cursor_u8(&u.c); /* segment selector size */
+        if (u.c.bad || addr_size != 8)
+            continue;
+        /* Pairs are aligned to their own size, counted from the unit's beginning. */
+        misfit = (size_t)(u.c.p - begin) % (2 * addr_size);
+        if (misfit)
+            pb_cursor_skip(&u.c, 2 * addr_size - misfit);
+        for (;;) {
+            start = pb_cursor_u64(&u.c);
+            len = pb_cursor_u64(&u.c);
+            if (u.c.bad || (!start && !len))
+                break;
+            note_unit(v, n, start, len, unit);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+#include "unwind/pause.h"
+
+#include "base/clock.h"
+
+double pb_pause_capture(const struct pb_capture_opts *o, struct pb_work *work, size_t n,
+                        const pid_t *tids, size_t ntids, struct pb_arena *a)
+{
+    struct pb_stop *stops = PB_NEW_N(a, struct pb_stop, ntids);
+    struct pb_proc_wait *waits = PB_NEW_N(a, struct pb_proc_wait, n);
+    uint64_t since;
+
+    /* What each thread was doing can only be told before it is held. */
+    for (size_t i = 0; i < n; i++)
+        pb_proc_wait(&waits[i], o->pid, work[i].tid);
+    since = pb_clock_ns();
+    for (size_t i = 0; i < ntids; i++)
+        pb_stop_request(&stops[i], tids[i]);
+    for (size_t i = 0; i < ntids; i++)
+        if (stops[i].seized)
+            pb_stop_await(&stops[i]);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < ntids; j++) {
+            if (tids[j] != work[i].tid || !stops[j].stopped)
+                continue;
+            pb_capture_held(o, &stops[j], work[i].py ? work[i].py->tstate : 0, a,
+                            &work[i].capture);
+            work[i].capture.wait = waits[i];
+        }
+    }
+    for (size_t i = 0; i < ntids; i++)
+        pb_stop_end(&stops[i]);
+    return (double)(pb_clock_ns() - since) / 1000.0;
+}

@@ -1,0 +1,160 @@
+#include "unwind/python/code.h"
+
+#include <string.h>
+
+#include "unwind/python/lines.h"
+#include "unwind/python/pointer.h"
+
+#define NAME_MAX_LEN 1024
+#define FILE_MAX_LEN 4096
+#define TABLE_MAX_LEN (1u << 20)
+#define CODE_HEAD_MAX 512
+/* More threads than this do not get bytecode of their own. */
+#define TLBC_MAX (1 << 16)
+
+void pb_py_codes_init(struct pb_py_codes *c, struct pb_mem *mem, const struct pb_py_layout *py)
+{
+    memset(c, 0, sizeof *c);
+    c->reader.mem = mem;
+    c->reader.py = py;
+    c->reader.arena = &c->arena;
+}
+
+void pb_py_codes_finish(struct pb_py_codes *c)
+{
+    pb_arena_finish(&c->arena);
+    memset(c, 0, sizeof *c);
+}
+
+static uint64_t word(const uint8_t *head, int at)
+{
+    uint64_t v;
+
+    memcpy(&v, head + at, sizeof v);
+    return v;
+}
+
+static bool read_head(struct pb_py_codes *c, uint64_t addr, uint8_t *head,
+                      struct pb_py_code_id *id)
+{
+    const struct pb_py_layout *py = c->reader.py;
+
+    if (!pb_py_plausible(addr) || py->co_size > CODE_HEAD_MAX ||
+        !pb_mem_get(c->reader.mem, addr, head, (size_t)py->co_size))
+        return false;
+    memset(id, 0, sizeof *id);
+    id->type = word(head, py->ob_type);
+    id->name = word(head, py->co_name);
+    id->filename = word(head, py->co_filename);
+    id->table = word(head, py->co_linetable);
+    memcpy(&id->firstlineno, head + py->co_firstlineno, sizeof id->firstlineno);
+    return true;
+}
+
+static bool same_id(const struct pb_py_code_id *x, const struct pb_py_code_id *y)
+{
+    return x->type == y->type && x->name == y->name && x->filename == y->filename &&
+           x->table == y->table && x->firstlineno == y->firstlineno;
+}
+
+/* Is this object a code object? The type's address is learnt from the first one. */
+static bool is_code(struct pb_py_codes *c, uint64_t addr, uint64_t type)
+{
+    if (c->code_type)
+        return type == c->code_type;
+    if (strcmp(pb_py_type_name(&c->reader, addr), "code") != 0)
+        return false;
+    c->code_type = type;
+    return true;
+}
+
+static bool fill(struct pb_py_codes *c, struct pb_py_code *code, const uint8_t *head)
+{
+    const struct pb_py_layout *py = c->reader.py;
+
+    code->name = pb_py_str(&c->reader, code->id.name, NAME_MAX_LEN);
+    code->file = pb_py_str(&c->reader, code->id.filename, FILE_MAX_LEN);
+    code->func = py->co_qualname == PB_NONE
+                     ? code->name
+                     : pb_py_str(&c->reader, word(head, py->co_qualname), NAME_MAX_LEN);
+    if (!code->func)
+        code->func = code->name;
+    if (py->co_tlbc != PB_NONE && py->free_threaded)
+        code->tlbc = word(head, py->co_tlbc);
+    code->table =
+        pb_py_bytes(&c->reader, code->id.table, TABLE_MAX_LEN, &code->table_len);
+    return code->name && code->file && code->table;
+}
+
+static struct pb_py_code **find_bucket(struct pb_py_codes *c, uint64_t addr)
+{
+    return &c->bucket[(addr >> 4) * 0x9e3779b97f4a7c15u >> 55];
+}
+
+static struct pb_py_code *find(struct pb_py_codes *c, uint64_t addr)
+{
+    for (struct pb_py_code *p = *find_bucket(c, addr); p; p = p->next)
+        if (p->addr == addr)
+            return p;
+    return NULL;
+}
+
+/*
+ * The frame may have returned and its code object been freed since the frame
+ * was copied. The head is read before and after the strings: unchanged, they
+ * belonged to it.
+ */
+const struct pb_py_code *pb_py_code_get(struct pb_py_codes *c, uint64_t addr)
+{
+    uint8_t head[CODE_HEAD_MAX];
+    struct pb_py_code *code = find(c, addr);
+    struct pb_py_code_id id, again;
+    struct pb_py_code fresh;
+
+    if (!read_head(c, addr, head, &id) || !is_code(c, addr, id.type))
+        return NULL;
+    if (code && same_id(&code->id, &id))
+        return code;
+    fresh = (struct pb_py_code){.addr = addr, .id = id};
+    if (!fill(c, &fresh, head) || !read_head(c, addr, head, &again) || !same_id(&id, &again))
+        return NULL;
+    if (!code) {
+        code = PB_NEW(&c->arena, struct pb_py_code);
+        fresh.next = *find_bucket(c, addr);
+        *find_bucket(c, addr) = code;
+    } else {
+        fresh.next = code->next;
+    }
+    *code = fresh;
+    return code;
+}
+
+/* Where the bytecode that this frame runs begins: 3.14t gives each thread a copy. */
+static uint64_t bytecode_start(struct pb_py_codes *c, const struct pb_py_code *code,
+                               const struct pb_py_raw_frame *f)
+{
+    uint64_t base;
+
+    if (code->tlbc && f->tlbc > 0 && f->tlbc < TLBC_MAX &&
+        pb_mem_u64(c->reader.mem, code->tlbc + 8 + 8 * (uint64_t)f->tlbc, &base) && base)
+        return base;
+    return code->addr + (uint64_t)c->reader.py->co_code;
+}
+
+int pb_py_code_line(struct pb_py_codes *c, const struct pb_py_code *code,
+                    const struct pb_py_raw_frame *f)
+{
+    const struct pb_py_layout *py = c->reader.py;
+    int64_t offset;
+
+    if (py->f_instr_is_pointer)
+        offset = (int64_t)(f->instr - bytecode_start(c, code, f));
+    else
+        offset = (int64_t)f->instr * py->lasti_scale;
+    if (offset < 0) /* not a single instruction was run */
+        return code->id.firstlineno;
+    if (offset > INT32_MAX)
+        return 0;
+    return pb_py_line(py->lines, code->table, code->table_len, code->id.firstlineno,
+                      (uint32_t)offset);
+}

@@ -1,0 +1,56 @@
+/*
+ * code.h - code objects: names, files, lines, names of variables.
+ *
+ * Owns: a cache of the code objects met in one process, in its own arena.
+ * Threads: one.
+ * Fails: a code object that cannot be read, or changes while it is read, gives
+ * NULL.
+ * Not here: frames.
+ */
+#ifndef PB_UNWIND_PYTHON_CODE_H
+#define PB_UNWIND_PYTHON_CODE_H
+
+#include "host/arena.h"
+#include "host/mem.h"
+#include "unwind/python/frames.h"
+#include "unwind/python/layout.h"
+#include "unwind/python/value.h"
+
+/* The pointers that tell one code object from another at the same address. */
+struct pb_py_code_id {
+    uint64_t type, name, filename, table;
+    int32_t firstlineno;
+};
+
+struct pb_py_code {
+    uint64_t addr;
+    struct pb_py_code_id id;
+    const char *func; /* qualified name where the version has it */
+    const char *name; /* plain name */
+    const char *file;
+    const uint8_t *table;
+    size_t table_len;
+    uint64_t tlbc; /* free-threaded: array of per-thread bytecode, 0 when there is none */
+    struct pb_py_code *next; /* same bucket */
+};
+
+#define PB_PY_CODE_BUCKETS 512
+
+struct pb_py_codes {
+    struct pb_py_reader reader; /* reads into the cache's arena */
+    struct pb_arena arena;
+    struct pb_py_code *bucket[PB_PY_CODE_BUCKETS];
+    uint64_t code_type; /* address of PyCode_Type, 0 until one was seen */
+};
+
+void pb_py_codes_init(struct pb_py_codes *c, struct pb_mem *mem, const struct pb_py_layout *py);
+void pb_py_codes_finish(struct pb_py_codes *c);
+
+/* The code object of a frame, checked against memory again on every call. */
+const struct pb_py_code *pb_py_code_get(struct pb_py_codes *c, uint64_t addr);
+
+/* The executing line of a frame; 0 when the table gives none. */
+int pb_py_code_line(struct pb_py_codes *c, const struct pb_py_code *code,
+                    const struct pb_py_raw_frame *f);
+
+#endif

@@ -1,0 +1,199 @@
+#include "unwind/python/frames.h"
+
+#include <string.h>
+
+#include "unwind/python/pointer.h"
+
+/* Chunks have 16 KiB; one that holds a huge frame may be larger. */
+#define CHUNK_MAX (256u << 10)
+#define CHUNK_HEAD 24 /* previous, size, top */
+/* Slots copied behind a frame that lies outside the chunk. */
+#define LOCALS_MAX 1024
+
+static int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* Bytes of a frame that the walk needs. */
+static size_t fixed_size(const struct pb_py_layout *py)
+{
+    int last = max_int(max_int(py->f_back, py->f_code), py->f_lasti);
+
+    last = max_int(max_int(last, py->f_owner), max_int(py->f_is_entry, py->f_tlbc_index));
+    return (size_t)last + 8;
+}
+
+/* The data stack chunk: {previous, size, top, data…}; only the newest is copied whole. */
+static void copy_chunk(struct pb_mem *mem, struct pb_arena *a, struct pb_py_copy *c)
+{
+    uint64_t head[3];
+
+    if (!pb_py_plausible(c->chunk) || !pb_mem_get(mem, c->chunk, head, sizeof head) ||
+        head[1] < CHUNK_HEAD || head[1] > CHUNK_MAX)
+        return;
+    if (!c->chunk_bytes || c->chunk_len != head[1]) {
+        c->chunk_bytes = pb_arena_alloc(a, head[1]);
+        c->chunk_len = head[1];
+    }
+    if (!pb_mem_get(mem, c->chunk, c->chunk_bytes, c->chunk_len))
+        c->chunk_len = 0;
+}
+
+bool pb_py_copy_thread(struct pb_mem *mem, const struct pb_py_layout *py, uint64_t tstate,
+                       struct pb_arena *a, struct pb_py_copy *ret)
+{
+    struct pb_mem_range r[2];
+    size_t n = 0;
+
+    memset(ret, 0, sizeof *ret);
+    ret->tstate = tstate;
+    if (py->ts_cframe != PB_NONE)
+        r[n++] = (struct pb_mem_range){tstate + (uint64_t)py->ts_cframe, &ret->cframe, 8};
+    else
+        r[n++] = (struct pb_mem_range){tstate + (uint64_t)py->ts_frame, &ret->frame, 8};
+    if (py->ts_chunk != PB_NONE)
+        r[n++] = (struct pb_mem_range){tstate + (uint64_t)py->ts_chunk, &ret->chunk, 8};
+    if (mem->read(mem, r, n) != n)
+        return false;
+    if (py->ts_cframe != PB_NONE &&
+        !pb_mem_u64(mem, ret->cframe + (uint64_t)py->cframe_current, &ret->frame))
+        return false;
+    if (ret->chunk && ret->frame)
+        copy_chunk(mem, a, ret);
+    return true;
+}
+
+static uint64_t get_u64(const uint8_t *bytes, int at)
+{
+    uint64_t v;
+
+    memcpy(&v, bytes + at, sizeof v);
+    return v;
+}
+
+static void parse(const struct pb_py_layout *py, struct pb_py_raw_frame *f)
+{
+    const uint8_t *b = f->bytes;
+
+    f->back = get_u64(b, py->f_back);
+    f->code = get_u64(b, py->f_code);
+    if (py->tagged)
+        f->code &= ~(uint64_t)3;
+    if (py->f_instr_is_pointer) {
+        f->instr = get_u64(b, py->f_lasti);
+    } else {
+        int32_t index;
+
+        memcpy(&index, b + py->f_lasti, sizeof index);
+        f->instr = (uint64_t)(int64_t)index;
+    }
+    if (py->f_owner != PB_NONE)
+        f->owner = b[py->f_owner];
+    if (py->f_is_entry != PB_NONE)
+        f->is_entry = b[py->f_is_entry] != 0;
+    if (py->f_tlbc_index != PB_NONE && py->free_threaded)
+        memcpy(&f->tlbc, b + py->f_tlbc_index, sizeof f->tlbc);
+    f->shim = py->f_owner != PB_NONE &&
+              (f->owner == py->owner_shim || f->owner == py->owner_shim2);
+}
+
+static bool load(struct pb_mem *mem, const struct pb_py_layout *py, const struct pb_py_copy *copy,
+                 uint64_t addr, struct pb_arena *a, struct pb_py_raw_frame *f)
+{
+    size_t need = fixed_size(py);
+
+    memset(f, 0, sizeof *f);
+    f->addr = addr;
+    if (addr >= copy->chunk && addr - copy->chunk < copy->chunk_len &&
+        copy->chunk_len - (addr - copy->chunk) >= need) {
+        f->bytes = copy->chunk_bytes + (addr - copy->chunk);
+        f->len = copy->chunk_len - (addr - copy->chunk);
+    } else {
+        uint8_t *buf = pb_arena_alloc(a, need);
+
+        if (!pb_mem_get(mem, addr, buf, need))
+            return false;
+        f->bytes = buf;
+        f->len = need;
+    }
+    parse(py, f);
+    return true;
+}
+
+/*
+ * From 3.11 on every chain ends at the start of a C-level run. A generator that
+ * is about to yield may already be cut off from its caller while it still counts
+ * as the innermost frame: the compiler is free to order the two stores so.
+ */
+static bool ends_at_root(const struct pb_py_layout *py, const struct pb_py_raw_stack *s)
+{
+    const struct pb_py_raw_frame *last;
+
+    if (!s->n)
+        return true;
+    last = &s->v[s->n - 1];
+    if (py->f_is_entry != PB_NONE)
+        return last->is_entry;
+    return py->f_owner == PB_NONE || last->shim;
+}
+
+void pb_py_walk(struct pb_mem *mem, const struct pb_py_layout *py, const struct pb_py_copy *copy,
+                struct pb_arena *a, struct pb_py_raw_stack *ret)
+{
+    uint64_t addr = copy->frame, mark = 0;
+    size_t cap = 0, next_mark = 1;
+
+    memset(ret, 0, sizeof *ret);
+    while (addr) {
+        if (!pb_py_plausible(addr) || addr == mark || ret->n >= PB_PY_FRAMES_MAX)
+            return;
+        if (ret->n == next_mark) { /* Brent: a cycle comes back to the mark */
+            mark = addr;
+            next_mark *= 2;
+        }
+        if (ret->n == cap) {
+            size_t size = sizeof *ret->v;
+
+            ret->v = pb_arena_grow(a, ret->v, cap * size, (cap ? cap * 2 : 64) * size);
+            cap = cap ? cap * 2 : 64;
+        }
+        if (!load(mem, py, copy, addr, a, &ret->v[ret->n]))
+            return;
+        addr = ret->v[ret->n++].back;
+    }
+    ret->complete = ends_at_root(py, ret);
+}
+
+/* Copies as much behind a frame as is readable, up to LOCALS_MAX. */
+static void extend(struct pb_mem *mem, const struct pb_py_layout *py, struct pb_arena *a,
+                   struct pb_py_raw_frame *f)
+{
+    size_t want = (size_t)py->f_localsplus + LOCALS_MAX;
+    size_t to_page = 4096 - (f->addr & 4095);
+    uint8_t *buf;
+
+    if (f->len >= want)
+        return;
+    buf = pb_arena_alloc(a, want);
+    if (!pb_mem_get(mem, f->addr, buf, want)) {
+        while (to_page + 4096 < want)
+            to_page += 4096;
+        want = to_page;
+        if (want <= f->len || !pb_mem_get(mem, f->addr, buf, want))
+            return;
+    }
+    f->bytes = buf;
+    f->len = want;
+}
+
+void pb_py_copy_locals(struct pb_mem *mem, const struct pb_py_layout *py, size_t head, size_t tail,
+                       struct pb_arena *a, struct pb_py_raw_stack *stack)
+{
+    for (size_t i = 0; i < stack->n; i++) {
+        if (i >= head && i + tail < stack->n)
+            continue;
+        if (!stack->v[i].shim && stack->v[i].len < (size_t)py->f_localsplus + LOCALS_MAX)
+            extend(mem, py, a, &stack->v[i]);
+    }
+}

@@ -1,0 +1,22 @@
+/*
+ * locals.h - the local variables of a copied frame.
+ *
+ * Owns: nothing; names and values go into the caller's arena.
+ * Threads: one.
+ * Fails: an unbound variable is left out, an unreadable one says so.
+ * Not here: how a value looks (value.h).
+ */
+#ifndef PB_UNWIND_PYTHON_LOCALS_H
+#define PB_UNWIND_PYTHON_LOCALS_H
+
+#include "unwind/python/code.h"
+
+struct pb_local {
+    const char *name, *value;
+};
+
+/* In the order of the code object: arguments first. Returns how many there are. */
+size_t pb_py_locals(struct pb_py_codes *c, const struct pb_py_code *code,
+                    const struct pb_py_raw_frame *f, struct pb_arena *a, struct pb_local **ret);
+
+#endif

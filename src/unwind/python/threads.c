@@ -1,0 +1,242 @@
+#include "unwind/python/threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/proc.h"
+#include "unwind/python/pointer.h"
+
+#define INTERPS_MAX 4096
+#define THREADS_MAX 65536
+#define RETRIES 4
+/* Where glibc of x86_64 keeps a thread's id in struct pthread; elsewhere it is searched for. */
+#define TID_OFFSET_GUESS 0x2d0
+#define PTHREAD_MAX 2304
+
+uint64_t pb_py_gil_holder(const struct pb_py_location *loc, struct pb_mem *mem, uint64_t interp)
+{
+    const struct pb_py_layout *py = &loc->layout;
+    uint64_t holder = 0, gil = 0;
+    uint32_t locked = 0;
+
+    if (loc->current) {
+        pb_mem_u64(mem, loc->current, &holder);
+        return holder;
+    }
+    if (py->interp_gil == PB_NONE) {
+        if (loc->runtime && py->runtime_tstate_current != PB_NONE)
+            pb_mem_u64(mem, loc->runtime + (uint64_t)py->runtime_tstate_current, &holder);
+        return holder;
+    }
+    if (!pb_mem_u64(mem, interp + (uint64_t)py->interp_gil, &gil) || !pb_py_plausible(gil))
+        return 0;
+    if (py->free_threaded && py->gil_enabled != PB_NONE) {
+        uint32_t enabled = 0;
+
+        if (!pb_mem_u32(mem, gil + (uint64_t)py->gil_enabled, &enabled) || !enabled)
+            return 0;
+    }
+    if (!pb_mem_u32(mem, gil + (uint64_t)py->gil_locked, &locked) || (int32_t)locked != 1 ||
+        !pb_mem_u64(mem, gil + (uint64_t)py->gil_holder, &holder))
+        return 0;
+    return holder;
+}
+
+struct walk {
+    const struct pb_py_layout *py;
+    struct pb_mem *mem;
+    struct pb_arena *a;
+    struct pb_py_threads *ret;
+    size_t cap;
+};
+
+static bool add_thread(struct walk *w, uint64_t tstate, uint64_t interp, uint64_t *ret_next)
+{
+    const struct pb_py_layout *py = w->py;
+    uint64_t back = 0, ident = 0, native = 0;
+    struct pb_py_threads *t = w->ret;
+    struct pb_mem_range r[4] = {
+        {tstate + (uint64_t)py->ts_next, ret_next, 8},
+        {tstate + (uint64_t)py->ts_interp, &back, 8},
+        {tstate + (uint64_t)py->ts_thread_id, &ident, 8},
+        {tstate + (uint64_t)py->ts_native_id, &native, 8},
+    };
+    size_t n = py->ts_native_id == PB_NONE ? 3 : 4;
+
+    if (!pb_py_plausible(tstate) || w->mem->read(w->mem, r, n) != n || back != interp)
+        return false;
+    if (t->n == w->cap) {
+        size_t cap = w->cap ? w->cap * 2 : 32;
+
+        t->v = pb_arena_grow(w->a, t->v, w->cap * sizeof *t->v, cap * sizeof *t->v);
+        w->cap = cap;
+    }
+    t->v[t->n++] = (struct pb_py_thread){
+        .tstate = tstate, .interp = interp, .ident = ident, .tid = (pid_t)native};
+    return true;
+}
+
+static bool walk_once(const struct pb_py_location *loc, struct walk *w)
+{
+    const struct pb_py_layout *py = w->py;
+    uint64_t interp, tstate;
+
+    w->ret->n = 0;
+    if (!pb_mem_u64(w->mem, loc->interp_head, &interp))
+        return false;
+    for (int i = 0; interp && i < INTERPS_MAX; i++) {
+        if (!pb_py_plausible(interp) ||
+            !pb_mem_u64(w->mem, interp + (uint64_t)py->interp_threads_head, &tstate))
+            return false;
+        while (tstate) {
+            if (w->ret->n >= THREADS_MAX || !add_thread(w, tstate, interp, &tstate))
+                return false;
+        }
+        if (!pb_mem_u64(w->mem, interp + (uint64_t)py->interp_next, &interp))
+            return false;
+    }
+    return true;
+}
+
+static int compare_pid(const void *x, const void *y)
+{
+    pid_t a = *(const pid_t *)x, b = *(const pid_t *)y;
+
+    return (a > b) - (a < b);
+}
+
+/* The thread ids that the target itself sees: others inside a pid namespace. */
+static pid_t *inner_tids(pid_t pid, const pid_t *tids, size_t n, struct pb_arena *a)
+{
+    pid_t *inner = PB_NEW_N(a, pid_t, n);
+    struct pb_proc_status st = {0};
+    struct pb_err ignored = {0};
+    bool same = pb_proc_status(&st, pid, &ignored) < 0 || st.ns_pid == pid;
+
+    for (size_t i = 0; i < n; i++) {
+        inner[i] = tids[i];
+        if (!same && pb_proc_status(&st, tids[i], &ignored) == 0)
+            inner[i] = st.ns_pid;
+    }
+    return inner;
+}
+
+static pid_t outer_tid(const pid_t *tids, const pid_t *inner, size_t n, pid_t tid)
+{
+    for (size_t i = 0; i < n; i++)
+        if (inner[i] == tid)
+            return tids[i];
+    return 0;
+}
+
+/* Does this offset inside struct pthread hold a thread id for every thread? */
+static bool offset_fits(struct pb_mem *mem, const struct pb_py_threads *t, const pid_t *sorted,
+                        size_t n, uint64_t offset)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        pid_t tid;
+
+        if (!pb_mem_u32(mem, t->v[i].ident + offset, (uint32_t *)&tid) ||
+            !bsearch(&tid, sorted, n, sizeof tid, compare_pid))
+            return false;
+    }
+    return t->n > 0;
+}
+
+/*
+ * To 3.10 the interpreter knows only the pthread_t. The kernel's id stands
+ * somewhere in the structure behind it: the same place for all threads.
+ */
+static void tids_from_pthread(struct pb_mem *mem, const pid_t *inner, size_t n, struct pb_arena *a,
+                              struct pb_py_threads *t)
+{
+    pid_t *sorted = PB_NEW_N(a, pid_t, n);
+    uint64_t offset = TID_OFFSET_GUESS;
+
+    memcpy(sorted, inner, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, compare_pid);
+    if (!offset_fits(mem, t, sorted, n, offset)) {
+        for (offset = 0; offset < PTHREAD_MAX; offset += 4)
+            if (offset_fits(mem, t, sorted, n, offset))
+                break;
+        if (offset >= PTHREAD_MAX)
+            return;
+    }
+    for (size_t i = 0; i < t->n; i++)
+        pb_mem_u32(mem, t->v[i].ident + offset, (uint32_t *)&t->v[i].tid);
+}
+
+static void reverse(struct pb_py_threads *t)
+{
+    for (size_t i = 0, j = t->n; i + 1 < j; i++) {
+        struct pb_py_thread swap = t->v[i];
+
+        t->v[i] = t->v[--j];
+        t->v[j] = swap;
+    }
+}
+
+void pb_py_threads_read(const struct pb_py_location *loc, struct pb_mem *mem, pid_t pid,
+                        const pid_t *tids, size_t ntids, struct pb_arena *a,
+                        struct pb_py_threads *ret)
+{
+    struct walk w = {&loc->layout, mem, a, ret, 0};
+    pid_t *inner = inner_tids(pid, tids, ntids, a);
+    uint64_t interp = 0, holder = 0;
+
+    memset(ret, 0, sizeof *ret);
+    for (int i = 0; i < RETRIES && !ret->complete; i++)
+        ret->complete = walk_once(loc, &w);
+    if (loc->layout.ts_native_id == PB_NONE)
+        tids_from_pthread(mem, inner, ntids, a, ret);
+    for (size_t i = 0; i < ret->n; i++) {
+        struct pb_py_thread *t = &ret->v[i];
+
+        if (t->interp != interp)
+            holder = pb_py_gil_holder(loc, mem, t->interp);
+        interp = t->interp;
+        t->tid = outer_tid(tids, inner, ntids, t->tid);
+        t->holds_gil = holder == t->tstate;
+    }
+    reverse(ret);
+}
+
+struct naming {
+    struct pb_py_reader *r;
+    struct pb_py_threads *threads;
+};
+
+/* threading._active maps an ident to its Thread object, whose _name is the name. */
+static bool name_one(uint64_t key, uint64_t value, void *arg)
+{
+    struct naming *n = arg;
+    int64_t ident;
+
+    if (!pb_py_int(n->r, key, &ident))
+        return false;
+    for (size_t i = 0; i < n->threads->n; i++) {
+        struct pb_py_thread *t = &n->threads->v[i];
+
+        if (t->ident != (uint64_t)ident || t->name)
+            continue;
+        t->name = pb_py_str(n->r, pb_py_instance_get(n->r, value, "_name"), 256);
+    }
+    return false;
+}
+
+void pb_py_threads_name(struct pb_py_reader *r, struct pb_py_threads *threads)
+{
+    struct naming n = {r, threads};
+    uint64_t modules = 0, module, dict, active;
+
+    if (!threads->n || r->py->interp_modules == PB_NONE ||
+        !pb_mem_u64(r->mem, threads->v[0].interp + (uint64_t)r->py->interp_modules, &modules))
+        return;
+    module = pb_py_dict_get(r, modules, "threading");
+    /* A module object: header, then its dict. */
+    if (!module || !pb_mem_u64(r->mem, module + (uint64_t)r->py->ob_type + 8, &dict))
+        return;
+    active = pb_py_dict_get(r, dict, "_active");
+    if (active)
+        pb_py_dict_each(r, active, name_one, &n);
+}

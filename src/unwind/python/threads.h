@@ -1,0 +1,43 @@
+/*
+ * threads.h - the interpreter's own list of threads.
+ *
+ * Owns: nothing; the list goes into the caller's arena.
+ * Threads: one.
+ * Fails: a list that changes while it is read is read again; what cannot be
+ * told (a name, a native id) is left empty.
+ * Not here: frames.
+ */
+#ifndef PB_UNWIND_PYTHON_THREADS_H
+#define PB_UNWIND_PYTHON_THREADS_H
+
+#include "host/arena.h"
+#include "host/mem.h"
+#include "unwind/python/locate.h"
+#include "unwind/python/value.h"
+
+struct pb_py_thread {
+    uint64_t tstate, interp;
+    uint64_t ident; /* pthread_t: threading.get_ident() */
+    pid_t tid;      /* as seen from here; 0 when it cannot be told */
+    const char *name; /* Python's name for it, NULL when unknown */
+    bool holds_gil;
+};
+
+struct pb_py_threads {
+    struct pb_py_thread *v; /* oldest first */
+    size_t n;
+    bool complete;
+};
+
+/* tids: the target's threads as /proc lists them, ascending. */
+void pb_py_threads_read(const struct pb_py_location *loc, struct pb_mem *mem, pid_t pid,
+                        const pid_t *tids, size_t ntids, struct pb_arena *a,
+                        struct pb_py_threads *ret);
+
+/* Names from threading._active, for the threads that have none yet. */
+void pb_py_threads_name(struct pb_py_reader *r, struct pb_py_threads *threads);
+
+/* The thread state that holds the GIL of an interpreter, 0 for none. */
+uint64_t pb_py_gil_holder(const struct pb_py_location *loc, struct pb_mem *mem, uint64_t interp);
+
+#endif

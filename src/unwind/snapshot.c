@@ -1,0 +1,300 @@
+#include "unwind/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/clock.h"
+#include "unwind/build.h"
+#include "unwind/pause.h"
+#include "unwind/python/threads.h"
+
+/* A thread whose code objects vanish while they are read is captured again. */
+#define RECAPTURES 3
+
+struct pb_target {
+    pid_t pid;
+    struct pb_proc_status status;
+    struct pb_mem mem;
+    struct pb_maps maps; /* as of the last native snapshot */
+    struct pb_maps native_maps; /* what the native tables were made from */
+    struct pb_native *native;
+    struct pb_arena arena;
+    struct pb_py_location loc;
+    struct pb_py_codes codes;
+};
+
+int pb_target_open(struct pb_target **ret, pid_t pid, const char *hint, struct pb_err *err)
+{
+    struct pb_target *t;
+
+    if (pb_proc_check_access(pid, hint, err) < 0)
+        return -1;
+    t = calloc(1, sizeof *t);
+    if (!t)
+        return pb_err_set(err, PB_FAIL, "out of memory");
+    t->pid = pid;
+    pb_mem_init_process(&t->mem, pid);
+    if (pb_proc_status(&t->status, pid, err) < 0 || pb_maps_read(&t->maps, pid, err) < 0 ||
+        pb_py_locate(&t->loc, pid, &t->maps, &t->mem, &t->arena, err) < 0)
+        goto close;
+    pb_py_codes_init(&t->codes, &t->mem, &t->loc.layout);
+    *ret = t;
+    return 0;
+close:
+    pb_target_close(t);
+    return pb_err_prefix(err, "%d", (int)pid);
+}
+
+void pb_target_close(struct pb_target *t)
+{
+    if (!t)
+        return;
+    pb_py_codes_finish(&t->codes);
+    pb_native_destroy(t->native);
+    pb_maps_finish(&t->native_maps);
+    pb_maps_finish(&t->maps);
+    pb_arena_finish(&t->arena);
+    free(t);
+}
+
+/* Code appeared or went away? Then the native tables must be made anew. */
+static bool same_code(const struct pb_maps *x, const struct pb_maps *y)
+{
+    size_t i = 0, j = 0;
+
+    for (;;) {
+        while (i < x->n && !x->v[i].exec)
+            i++;
+        while (j < y->n && !y->v[j].exec)
+            j++;
+        if (i == x->n || j == y->n)
+            return i == x->n && j == y->n;
+        if (x->v[i].start != y->v[j].start || x->v[i].end != y->v[j].end ||
+            x->v[i].inode != y->v[j].inode)
+            return false;
+        i++, j++;
+    }
+}
+
+static int refresh_native(struct pb_target *t, struct pb_err *err)
+{
+    pb_maps_finish(&t->maps);
+    if (pb_maps_read(&t->maps, t->pid, err) < 0)
+        return -1;
+    if (t->native && same_code(&t->maps, &t->native_maps))
+        return 0;
+    pb_native_destroy(t->native);
+    t->native = NULL;
+    pb_maps_finish(&t->native_maps);
+    if (pb_maps_read(&t->native_maps, t->pid, err) < 0)
+        return -1;
+    return pb_native_create(&t->native, t->pid, &t->native_maps, &t->mem, err);
+}
+
+static enum pb_state state_of(const struct pb_proc_wait *wait, bool process_stopped)
+{
+    if (process_stopped)
+        return PB_STOPPED;
+    if (!wait->blocked)
+        return PB_RUNNING;
+    switch (wait->nr) {
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+    case SYS_epoll_pwait:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_rt_sigtimedwait:
+    case SYS_rt_sigsuspend:
+#ifdef SYS_epoll_wait
+    case SYS_epoll_wait:
+    case SYS_pause:
+#endif
+        return PB_IDLE;
+    }
+    return PB_WAITING;
+}
+
+const char *pb_state_name(enum pb_state state)
+{
+    static const char *const names[] = {
+        [PB_RUNNING] = "running",
+        [PB_IDLE] = "idle",
+        [PB_WAITING] = "waiting",
+        [PB_STOPPED] = "stopped",
+    };
+
+    return names[state];
+}
+
+static const char *wait_name(pid_t pid, pid_t tid, const struct pb_proc_wait *wait,
+                             struct pb_arena *a)
+{
+    const char *name = wait->nr >= 0 ? pb_proc_syscall_name(wait->nr) : NULL;
+    char wchan[64];
+
+    if (!wait->blocked)
+        return NULL;
+    if (name)
+        return name;
+    pb_proc_wchan(wchan, sizeof wchan, pid, tid);
+    return wchan[0] ? pb_arena_strdup(a, wchan) : NULL;
+}
+
+/* The threads to look at: Python's own, and with -a -n the others too. */
+static size_t choose(const struct pb_target *t, const struct pb_snapshot_opts *o,
+                     const struct pb_py_threads *py, const pid_t *tids, size_t ntids,
+                     struct pb_arena *a, struct pb_work **ret)
+{
+    struct pb_work *w = PB_NEW_N(a, struct pb_work, py->n + ntids + 1);
+    size_t n = 0;
+
+    for (size_t i = 0; i < py->n; i++) {
+        bool wanted = o->all || (o->tid && py->v[i].tid == o->tid) ||
+                      (!o->tid && py->v[i].tid == t->pid);
+
+        /* A thread that is only being made has no id yet, and no frames. */
+        if (wanted && (py->v[i].tid || t->loc.layout.ts_native_id == PB_NONE))
+            w[n++] = (struct pb_work){.tid = py->v[i].tid, .py = &py->v[i]};
+    }
+    /* An embedded interpreter may live on another thread than the first. */
+    if (!n && !o->all && !o->tid && py->n)
+        w[n++] = (struct pb_work){.tid = py->v[0].tid, .py = &py->v[0]};
+    for (size_t i = 0; o->native && i < ntids; i++) {
+        bool known = false;
+
+        for (size_t j = 0; j < n && !known; j++)
+            known = w[j].tid == tids[i];
+        if (!known && (o->all || o->tid == tids[i]))
+            w[n++] = (struct pb_work){.tid = tids[i]};
+    }
+    *ret = w;
+    return n;
+}
+
+/* Captures one thread and reads its code objects, again if they changed meanwhile. */
+static void capture(struct pb_target *t, const struct pb_capture_opts *o, struct pb_work *w,
+                    struct pb_arena *a)
+{
+    for (int i = 0; i < RECAPTURES; i++) {
+        pb_capture_thread(o, w->tid, w->py ? w->py->tstate : 0, a, &w->capture);
+        if (w->capture.gone || pb_build_codes(&t->codes, o, w, a))
+            return;
+    }
+    w->capture.torn = true;
+}
+
+static void describe(struct pb_target *t, const struct pb_work *w, bool process_stopped,
+                     struct pb_arena *a, struct pb_thread *ret)
+{
+    struct pb_proc_stat st;
+    struct pb_err ignored = {0};
+
+    ret->tid = ret->ns_tid = w->tid;
+    ret->python = w->py != NULL;
+    ret->is_main = w->tid == t->pid;
+    ret->holds_gil = w->py && w->py->holds_gil;
+    ret->state = state_of(&w->capture.wait, process_stopped);
+    ret->wait = process_stopped ? NULL : wait_name(t->pid, w->tid, &w->capture.wait, a);
+    ret->torn = w->capture.torn;
+    ret->pause_us = w->capture.pause_us;
+    ret->name = w->py && w->py->name ? w->py->name : NULL;
+    if (!ret->name && ret->is_main && w->py)
+        ret->name = "MainThread";
+    if (!ret->name && pb_proc_stat(&st, t->pid, w->tid, &ignored) == 0)
+        ret->name = pb_arena_strdup(a, st.comm);
+    if (t->status.ns_pid != t->pid) {
+        struct pb_proc_status status;
+
+        if (pb_proc_status(&status, w->tid, &ignored) == 0)
+            ret->ns_tid = status.ns_pid;
+    }
+}
+
+static void read_python_threads(struct pb_target *t, const pid_t *tids, size_t ntids,
+                                struct pb_arena *a, struct pb_py_threads *ret)
+{
+    struct pb_py_reader reader = t->codes.reader;
+
+    reader.arena = a;
+    pb_py_threads_read(&t->loc, &t->mem, t->pid, tids, ntids, a, ret);
+    pb_py_threads_name(&reader, ret);
+}
+
+static void finish_threads(struct pb_target *t, const struct pb_snapshot_opts *o,
+                           struct pb_work *work, size_t n, bool process_stopped,
+                           struct pb_arena *a, struct pb_snapshot *ret)
+{
+    ret->threads = PB_NEW_N(a, struct pb_thread, n + 1);
+    if (o->native)
+        pb_build_native(t->native, work, n, a);
+    for (size_t i = 0; i < n; i++) {
+        struct pb_thread *th = &ret->threads[ret->nthreads];
+
+        if (work[i].capture.gone)
+            continue;
+        describe(t, &work[i], process_stopped, a, th);
+        pb_build_frames(&t->codes, o, &work[i], a, th);
+        ret->nthreads++;
+    }
+}
+
+static int fail_thread(const struct pb_target *t, const struct pb_snapshot_opts *o,
+                       const pid_t *tids, size_t ntids, struct pb_err *err)
+{
+    for (size_t i = 0; o->tid && i < ntids; i++)
+        if (tids[i] == o->tid)
+            return pb_err_set(err, PB_FAIL,
+                              "thread %d runs no Python; see its C stack with -n", (int)o->tid);
+    if (o->tid)
+        return pb_err_set(err, PB_NO_TARGET, "%d: no thread %d; list them with -a", (int)t->pid,
+                          (int)o->tid);
+    return pb_err_set(err, PB_FAIL, "%d: no Python thread", (int)t->pid);
+}
+
+int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, struct pb_arena *a,
+                       struct pb_snapshot *ret, struct pb_err *err)
+{
+    struct pb_capture_opts co = {t->pid, &t->mem, &t->maps, &t->loc.layout,
+                                 o->pause, o->native, o->locals, 0, 0};
+    uint64_t start = pb_clock_ns();
+    struct pb_py_threads threads;
+    struct pb_proc_stat st;
+    struct pb_work *work;
+    pid_t *tids;
+    int ntids;
+    size_t n;
+
+    memset(ret, 0, sizeof *ret);
+    pb_build_limits(o->max_frames, &co.head, &co.tail);
+    if (pb_proc_stat(&st, t->pid, t->pid, err) < 0)
+        return -1;
+    if (st.state == 'Z' || st.state == 'X')
+        return pb_err_set(err, PB_NO_TARGET, "%d: the process has ended", (int)t->pid);
+    if ((o->native && refresh_native(t, err) < 0) ||
+        (ntids = pb_proc_threads(t->pid, a, &tids, err)) < 0)
+        return -1;
+    read_python_threads(t, tids, (size_t)ntids, a, &threads);
+    n = choose(t, o, &threads, tids, (size_t)ntids, a, &work);
+    if (!n)
+        return fail_thread(t, o, tids, (size_t)ntids, err);
+    if (o->pause == PB_PAUSE_ALL)
+        ret->pause_us = pb_pause_capture(&co, work, n, tids, (size_t)ntids, a);
+    for (size_t i = 0; i < n; i++) {
+        if (o->pause == PB_PAUSE_ALL && work[i].capture.stopped)
+            work[i].capture.torn |= !pb_build_codes(&t->codes, &co, &work[i], a);
+        else
+            capture(t, &co, &work[i], a);
+    }
+    finish_threads(t, o, work, n, st.state == 'T' || st.state == 't', a, ret);
+    if (!ret->nthreads)
+        return pb_err_set(err, PB_NO_TARGET, "%d: the process has ended", (int)t->pid);
+    ret->pid = t->pid;
+    ret->ns_pid = t->status.ns_pid;
+    ret->python = t->loc.version;
+    ret->how = t->loc.how;
+    ret->module = t->loc.module;
+    ret->free_threaded = t->loc.layout.free_threaded;
+    ret->total_us = (double)(pb_clock_ns() - start) / 1000.0;
+    return 0;
+}

@@ -1,0 +1,84 @@
+/*
+ * snapshot.h - the stacks of a process, ready to be shown.
+ *
+ * Owns: a target object keeps what is learnt once (address space, interpreter,
+ * code objects, symbols); a snapshot lives in the caller's arena.
+ * Threads: one user per target object.
+ * Fails: opening says why (gone, not permitted, not Python, unknown version);
+ * a snapshot fails only when the process ended.
+ * Not here: text (cli), SQL.
+ */
+#ifndef PB_UNWIND_SNAPSHOT_H
+#define PB_UNWIND_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "host/arena.h"
+#include "unwind/capture.h"
+#include "unwind/python/locals.h"
+
+struct pb_frame {
+    size_t depth; /* 0 = innermost; counts frames that are left out, too */
+    bool native;
+    const char *func; /* NULL: a native function without a symbol */
+    const char *file; /* source; NULL when unknown */
+    int lineno;       /* 0 when unknown */
+    const char *module; /* native: the mapped file */
+    uint64_t offset;    /* native: pc in that file */
+    struct pb_local *locals;
+    size_t nlocals;
+};
+
+enum pb_state { PB_RUNNING, PB_IDLE, PB_WAITING, PB_STOPPED };
+
+struct pb_thread {
+    pid_t tid;
+    pid_t ns_tid; /* inside its pid namespace; equals tid elsewhere */
+    const char *name;
+    bool python; /* known to the interpreter */
+    bool is_main, holds_gil;
+    enum pb_state state;
+    const char *wait; /* system call or kernel function, NULL when not waiting */
+    bool torn;
+    double pause_us; /* 0: it was not held */
+    const char *note; /* what is missing and why, or NULL */
+    struct pb_frame *frames; /* innermost first */
+    size_t nframes;
+    size_t total;    /* frames there are */
+    size_t cut_at;   /* index in frames behind which `elided` frames are left out */
+    size_t elided;
+};
+
+struct pb_snapshot {
+    pid_t pid, ns_pid;
+    const char *python; /* version */
+    const char *how, *module; /* how the interpreter was found, and where */
+    bool free_threaded;
+    struct pb_thread *threads;
+    size_t nthreads;
+    double pause_us;  /* whole process, with PB_PAUSE_ALL */
+    double total_us;  /* time this snapshot took */
+};
+
+struct pb_snapshot_opts {
+    bool all;
+    pid_t tid; /* one thread, 0: the main thread unless all */
+    bool locals, native;
+    enum pb_pause pause;
+    size_t max_frames; /* shown per thread; the middle is left out. 0: no limit */
+};
+
+struct pb_target;
+
+int pb_target_open(struct pb_target **ret, pid_t pid, const char *hint, struct pb_err *err);
+void pb_target_close(struct pb_target *t);
+int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, struct pb_arena *a,
+                       struct pb_snapshot *ret, struct pb_err *err);
+
+const char *pb_state_name(enum pb_state state);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * stop.h - holding one thread of the target for an instant.
+ *
+ * Owns: the ptrace attachment to that thread, from begin to end.
+ * Threads: the caller's thread is the tracer; begin and end on the same one.
+ * Fails: with a reason code; the thread then runs on as before.
+ * Not here: what is read while it is held (capture.h).
+ *
+ * SEIZE and INTERRUPT, never SIGSTOP: the process is not signalled, its parent
+ * does not notice, and if this tool dies the kernel lets the thread go.
+ * A stop that lands in a system call which the kernel would end with EINTR
+ * (epoll_wait, semop, receiving with a time limit…) is turned into a restart
+ * of that call, so the program does not see it.
+ */
+#ifndef PB_UNWIND_STOP_H
+#define PB_UNWIND_STOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum pb_stop_result {
+    PB_STOP_OK,
+    PB_STOP_BLOCKED, /* it went to sleep in the meantime: read it without a stop */
+    PB_STOP_GONE,
+    PB_STOP_DENIED,  /* traced by another process, or not permitted */
+    PB_STOP_TIMEOUT,
+};
+
+struct pb_stop {
+    pid_t tid;
+    bool seized, stopped;
+    int signal;     /* a signal that arrived first; handed on at the end */
+    uint64_t since; /* when INTERRUPT was sent, ns */
+};
+
+/*
+ * Begins a stop. Unless even_blocked, a thread that turns out to sleep in a
+ * system call is left alone.
+ */
+enum pb_stop_result pb_stop_begin(struct pb_stop *s, pid_t pid, pid_t tid, bool even_blocked);
+/* The two halves of begin, for stopping many threads at about the same time. */
+enum pb_stop_result pb_stop_request(struct pb_stop *s, pid_t tid);
+enum pb_stop_result pb_stop_await(struct pb_stop *s);
+/* Lets the thread go; returns how long it was held, in microseconds. Idempotent. */
+double pb_stop_end(struct pb_stop *s);
+
+/* General registers of the held thread as PTRACE_GETREGSET gives them; bytes, or 0. */
+size_t pb_stop_registers(const struct pb_stop *s, void *buf, size_t cap);
+
+/* arch/: makes an interrupted call start again where the kernel would give up with EINTR. */
+void pb_arch_restart_interrupted(pid_t tid);
+
+#endif
