@@ -1,0 +1,70 @@
+# The front door. Each target sets up what it needs (tools/setup) and ends by itself.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+VENV := build/venv
+PYTHON_TOOLS = $(VENV)/bin/python
+
+.PHONY: all release dev test demo bench lint format install clean asan tsan fuzz
+
+all: release
+
+release:
+	@tools/setup build
+	@cmake --preset release >build/release.log || { cat build/release.log; exit 1; }
+	@cmake --build --preset release -j $(JOBS)
+
+dev:
+	@tools/setup test
+	@cmake --preset dev >build/dev.log || { cat build/dev.log; exit 1; }
+	@cmake --build --preset dev -j $(JOBS)
+
+# Unit, lint and bounded fuzz tests, then the real binary against real interpreters (-v: the
+# header that names them is shown). Both run even if the first fails.
+test: dev
+	@rc=0; ctest --preset dev -j $(JOBS) || rc=1; \
+	PROBING_BIN=$(CURDIR)/build/dev/probing $(PYTHON_TOOLS) -m pytest -v tests/e2e || rc=1; \
+	exit $$rc
+
+demo: release
+	@tools/demo $(CURDIR)/build/release/probing
+
+bench: release
+	@tools/setup bench
+	@PROBING_BIN=$(CURDIR)/build/release/probing $(PYTHON_TOOLS) tests/bench/run.py $(ARGS)
+
+lint: dev
+	@ctest --preset dev -L lint
+
+# The same tests under the sanitizers.
+asan tsan:
+	@tools/setup test
+	@cmake --preset $@ >build/$@.log || { cat build/$@.log; exit 1; }
+	@cmake --build --preset $@ -j $(JOBS)
+	@ctest --preset $@ -j $(JOBS)
+
+# Fuzzers driven by coverage (clang); a longer run than the one in `make test`.
+fuzz:
+	@tools/setup fuzz
+	@cmake --preset fuzz >build/fuzz.log || { cat build/fuzz.log; exit 1; }
+	@cmake --build --preset fuzz -j $(JOBS)
+	@ctest --preset fuzz -L fuzz
+
+format:
+	@tools/setup format
+	@git ls-files --cached --others --exclude-standard 'src/*.[ch]' 'tests/*.[ch]' | xargs clang-format -i
+
+install: release
+	install -D -m 755 build/release/probing $(DESTDIR)$(PREFIX)/bin/probing
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	build/release/probing man >$(DESTDIR)$(PREFIX)/share/man/man1/probing.1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	build/release/probing completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/probing
+	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	build/release/probing completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_probing
+	install -d $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	build/release/probing completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/probing.fish
+
+clean:
+	rm -rf build

@@ -1,0 +1,131 @@
+/*
+ * probing TARGET backtrace - where a Python process is, right now.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/stack.h"
+#include "unwind/snapshot.h"
+
+static int run(struct pb_ctx *ctx);
+
+static const struct pb_opt options[] = {
+    {.name = "all", .letter = 'a', .help = "every thread, not only the main one"},
+    {.name = "locals", .letter = 'l', .help = "local variables with their values"},
+    {.name = "native", .letter = 'n',
+     .help = "C and C++ frames between the Python frames; with -a also threads without Python"},
+    {.name = "format", .letter = 'f', .type = PB_OPT_CHOICE, .arg = "FORMAT",
+     .choices = "text|json", .help = "text (default) or json"},
+    {.name = "json", .help = "the same as -f json"},
+    {.name = "no-pause", .help = "never stop a thread; a stack that could not be read exactly is "
+                                 "marked torn"},
+    {.name = "pause", .help = "stop the whole process for one instant across all threads, and "
+                              "say for how long"},
+    {.name = "watch", .letter = 'w', .type = PB_OPT_NUM, .arg = "SECS", .min = 0, .max = 86400,
+     .help = "repeat every SECS seconds until Ctrl-C"},
+    {.name = "count", .type = PB_OPT_INT, .arg = "N", .min = 1, .max = 1000000000,
+     .help = "with -w: end after N times"},
+    {.name = "limit", .type = PB_OPT_INT, .arg = "N", .min = 0, .max = 200000,
+     .help = "frames shown per thread (default 200; 0: all); the middle is left out"},
+    {.name = NULL},
+};
+
+static const struct pb_positional positionals[] = {
+    {.name = "TID", .help = "thread id: this thread only"},
+    {.name = NULL},
+};
+
+const struct pb_cmd pb_cmd_backtrace = {
+    .name = "backtrace",
+    .aliases = "bt, b",
+    .summary = "Show the backtrace of the target process or thread",
+    .details =
+        "Reads the stack of a live CPython (3.4 to 3.14) from outside: nothing is loaded into the\n"
+        "process, the GIL is not needed, and it works when the interpreter hangs. The innermost\n"
+        "frame comes first. A blocked thread is never stopped. A running thread is held alone for\n"
+        "a few tens of microseconds if its stack keeps changing while it is read.",
+    .options = options,
+    .positionals = positionals,
+    .target = PB_TARGET_PROCESS,
+    .examples = "probing 4242 backtrace        # where is the main thread?\n"
+                "probing 4242 backtrace -a -l  # all threads, with local variables\n"
+                "probing 4242 bt -a -n         # C and C++ frames as well\n"
+                "probing 4242 bt -f json       # every field, for scripts\n",
+    .run = run,
+};
+
+static int read_options(struct pb_ctx *ctx, struct pb_snapshot_opts *o)
+{
+    if (pb_opt_flag(ctx, "pause") && pb_opt_flag(ctx, "no-pause"))
+        return pb_err_set(&ctx->err, PB_USAGE, "--pause and --no-pause exclude each other");
+    *o = (struct pb_snapshot_opts){
+        .all = pb_opt_flag(ctx, "all"),
+        .locals = pb_opt_flag(ctx, "locals"),
+        .native = pb_opt_flag(ctx, "native"),
+        .pause = pb_opt_flag(ctx, "pause")      ? PB_PAUSE_ALL
+                 : pb_opt_flag(ctx, "no-pause") ? PB_PAUSE_NEVER
+                                                : PB_PAUSE_ONE,
+        .max_frames = (size_t)pb_opt_int(ctx, "limit", 200),
+    };
+    if (ctx->nargs) {
+        char *end;
+        long tid = strtol(ctx->args[0], &end, 10);
+
+        if (*end || tid <= 0 || tid > INT32_MAX)
+            return pb_err_set(&ctx->err, PB_USAGE, "'%s' is not a thread id", ctx->args[0]);
+        o->tid = (pid_t)tid;
+    }
+    return 0;
+}
+
+static int show_once(struct pb_ctx *ctx, struct pb_target *t, const struct pb_snapshot_opts *o,
+                     bool json)
+{
+    struct pb_arena arena = PB_ARENA_INIT;
+    struct pb_snapshot snap;
+    int rc = pb_target_snapshot(t, o, &arena, &snap, &ctx->err);
+
+    if (rc == 0 && json)
+        pb_stack_json(&ctx->out.buf, &snap, o);
+    else if (rc == 0)
+        pb_stack_text(&ctx->out, &snap, o, ctx->verbose);
+    if (rc == 0 && ctx->verbose)
+        pb_stack_verbose(&snap);
+    pb_arena_finish(&arena);
+    return rc;
+}
+
+/* Sleeps in parts, since usleep need not take more than a second. */
+static void pause_between(double secs)
+{
+    for (; secs > 0; secs -= 0.5)
+        usleep((useconds_t)((secs < 0.5 ? secs : 0.5) * 1e6));
+}
+
+static int run(struct pb_ctx *ctx)
+{
+    bool json = pb_opt_flag(ctx, "json") || strcmp(pb_opt_str(ctx, "format", "text"), "json") == 0;
+    double every = pb_opt_num(ctx, "watch", -1);
+    long count = pb_opt_int(ctx, "count", every < 0 ? 1 : 0);
+    struct pb_snapshot_opts o;
+    struct pb_target *t;
+    int rc;
+
+    if (read_options(ctx, &o) < 0 ||
+        pb_target_open(&t, ctx->pid, ctx->command_line, &ctx->err) < 0)
+        return -1;
+    for (long i = 0;; i++) {
+        if (i && !json)
+            pb_stack_again(&ctx->out);
+        rc = show_once(ctx, t, &o, json);
+        if (rc == 0)
+            rc = pb_print_flush(&ctx->out, &ctx->err);
+        if (rc < 0 || (count && i + 1 >= count) || ctx->out.broken)
+            break;
+        pause_between(every);
+    }
+    pb_target_close(t);
+    return rc;
+}

@@ -1,0 +1,112 @@
+/*
+ * cmd.h - what a command is, and what it gets to see when it runs.
+ *
+ * Owns: nothing; descriptors are const data, a context lives in main().
+ * Threads: one.
+ * Fails: a command returns 0, or -1 with ctx->err set; main() prints the error
+ * as one line and turns its code into the exit code.
+ * Not here: parsing (parse.h), colours and columns (print.h).
+ *
+ * A command is one file, src/cli/<name>.c, that opens with its descriptor
+ * `const struct pb_cmd pb_cmd_<name>`, and one line in commands.def. Help,
+ * completion and the manual page are made from the descriptors.
+ */
+#ifndef PB_CLI_CMD_H
+#define PB_CLI_CMD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "cli/print.h"
+#include "host/arena.h"
+
+enum pb_opt_type {
+    PB_OPT_FLAG, /* takes no value */
+    PB_OPT_STR,
+    PB_OPT_INT,    /* between min and max, when these differ */
+    PB_OPT_NUM,    /* a number with a fraction, e.g. seconds; min and max as above */
+    PB_OPT_CHOICE, /* one of the words in choices */
+};
+
+struct pb_opt {
+    const char *name; /* long name, without the dashes */
+    char letter;      /* 0 when there is none */
+    enum pb_opt_type type;
+    const char *arg;     /* what the value is called in help; NULL for a flag */
+    const char *choices; /* "text|json|csv" */
+    double min, max;
+    const char *help;
+};
+
+struct pb_positional {
+    const char *name;
+    const char *help;
+    bool required;
+    bool many;           /* takes all that follow; the last one only */
+    const char *choices; /* "bash|zsh|fish", or NULL */
+};
+
+enum pb_target_need {
+    PB_TARGET_UNUSED,   /* a target makes no sense here and is refused */
+    PB_TARGET_PROCESS,  /* a process on this machine: ctx->pid is set */
+    PB_TARGET_OPTIONAL, /* as above when one is given, else ctx->pid is 0 */
+};
+
+struct pb_ctx;
+
+struct pb_cmd {
+    const char *name;
+    const char *aliases; /* "ls, l", or NULL */
+    const char *summary; /* one line, no full stop */
+    const char *details; /* paragraphs for help and the manual, or NULL */
+    const struct pb_opt *options;            /* ends with a NULL name; NULL for none */
+    const struct pb_positional *positionals; /* the same */
+    enum pb_target_need target;
+    const char *examples; /* lines of "command  # what it does", or NULL */
+    bool hidden;
+    int (*run)(struct pb_ctx *ctx);
+};
+
+/* What was given for one option. */
+struct pb_opt_value {
+    bool set;
+    const char *str;
+    double num;
+};
+
+struct pb_ctx {
+    const struct pb_cmd *cmd;
+    struct pb_opt_value *values; /* one for each of cmd->options */
+    char **args;                 /* positionals behind the command, NULL at the end */
+    int nargs;
+    const char *target; /* as the user wrote it, or NULL */
+    pid_t pid;          /* the process it names, 0 for none */
+    bool verbose;
+    const char *command_line; /* as typed, quoted for a shell: the hint after "sudo" */
+    struct pb_print out;      /* stdout; flushed by main() when run() returns */
+    struct pb_arena arena;    /* lives as long as the command */
+    struct pb_err err;
+    const char *note; /* lines to print under the error, or NULL */
+};
+
+/* Values by long name. An option that was not given is false, or the default passed in. */
+bool pb_opt_flag(const struct pb_ctx *ctx, const char *name);
+const char *pb_opt_str(const struct pb_ctx *ctx, const char *name, const char *otherwise);
+long pb_opt_int(const struct pb_ctx *ctx, const char *name, long otherwise);
+double pb_opt_num(const struct pb_ctx *ctx, const char *name, double otherwise);
+
+/* One line on stderr that is no error: "no Python processes". */
+void pb_ctx_notice(const struct pb_ctx *ctx, const char *text);
+
+/* All commands in the order of commands.def; ends with NULL. */
+extern const struct pb_cmd *const pb_cmds[];
+/* By name or alias; NULL when there is none. */
+const struct pb_cmd *pb_cmd_find(const char *name);
+/* Options that every command understands; ends with a NULL name. */
+extern const struct pb_opt pb_opts_global[];
+/* A global option as it works behind a command: without a letter that the command uses itself. */
+struct pb_opt pb_opt_behind(const struct pb_cmd *cmd, const struct pb_opt *global);
+
+#endif

@@ -1,0 +1,85 @@
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/help.h"
+#include "cli/parse.h"
+#include "cli/target.h"
+
+#define EXIT_INTERRUPTED 130
+
+/* Nothing to tidy up: the kernel lets go of whatever was being traced. */
+static void on_interrupt(int signo)
+{
+    (void)signo;
+    _exit(EXIT_INTERRUPTED);
+}
+
+static void set_signals(void)
+{
+    struct sigaction interrupt = {.sa_handler = on_interrupt};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction old;
+
+    /* A background job that was told to ignore Ctrl-C goes on ignoring it. */
+    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &interrupt, NULL);
+    /* A reader that went away shows as EPIPE (print.c). */
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
+static void report(struct pb_ctx *ctx, bool usage)
+{
+    struct pb_print e;
+
+    pb_print_init(&e, STDERR_FILENO);
+    pb_print_text(&e, PB_RED, "probing:");
+    pb_print_puts(&e, " ");
+    pb_print_text(&e, PB_PLAIN, ctx->err.msg);
+    pb_print_puts(&e, "\n");
+    if (ctx->note) {
+        pb_print_puts(&e, ctx->note);
+    } else if (usage) {
+        pb_print_puts(&e, "Usage: ");
+        pb_help_usage(&e.buf, ctx->cmd);
+        pb_print_puts(&e, "\n");
+    }
+    pb_print_flush(&e, NULL);
+    pb_print_finish(&e);
+}
+
+static int execute(struct pb_ctx *ctx, const struct pb_request *request)
+{
+    if (request->help || (!ctx->cmd && !request->version)) {
+        pb_help_print(&ctx->out, ctx->cmd);
+        return 0;
+    }
+    if (request->version)
+        return pb_cmd_find("version")->run(ctx);
+    if (pb_target_resolve(ctx) < 0)
+        return -1;
+    return ctx->cmd->run(ctx);
+}
+
+int main(int argc, char **argv)
+{
+    struct pb_ctx ctx = {0};
+    struct pb_request request;
+    int rc, code;
+
+    set_signals();
+    pb_print_init(&ctx.out, STDOUT_FILENO);
+    rc = pb_parse(&ctx, &request, argc, argv);
+    if (rc == 0)
+        rc = execute(&ctx, &request);
+    /* What a command had to say before it failed is still worth reading. */
+    if (pb_print_flush(&ctx.out, &ctx.err) < 0)
+        rc = -1;
+    code = rc < 0 && ctx.err.code == PB_OK ? PB_FAIL : (int)ctx.err.code;
+    if (rc < 0 && ctx.err.msg[0])
+        report(&ctx, ctx.err.code == PB_USAGE);
+    pb_print_finish(&ctx.out);
+    pb_arena_finish(&ctx.arena);
+    return code;
+}

@@ -1,0 +1,23 @@
+/*
+ * target.h - from what the user calls a target to a process.
+ *
+ * Owns: nothing; text goes into the context's arena.
+ * Threads: one.
+ * Fails: PB_USAGE for a missing, remote or ambiguous target, PB_NO_TARGET
+ * when nothing matches.
+ * Not here: whether the process may be read (host/proc.h).
+ */
+#ifndef PB_CLI_TARGET_H
+#define PB_CLI_TARGET_H
+
+#include "cli/cmd.h"
+
+enum pb_target_kind { PB_TARGET_IS_PID, PB_TARGET_IS_REMOTE, PB_TARGET_IS_TEXT };
+
+/* What a word looks like; nothing is looked up. */
+enum pb_target_kind pb_target_kind(const char *word);
+
+/* Sets ctx->pid as ctx->cmd needs it. Fills ctx->note when several processes match. */
+int pb_target_resolve(struct pb_ctx *ctx);
+
+#endif
