@@ -1,0 +1,67 @@
+"""Fixtures of the end-to-end tests: one round per interpreter found on the machine."""
+import os
+
+import pytest
+
+import harness
+import interpreters
+
+
+def pytest_report_header(config):
+    lines = ["tool: " + harness.BIN, "interpreters:"]
+    for item in interpreters.found():
+        note = "" if item in interpreters.readable() else "  (debug build: refusal only)"
+        lines.append("  %-9s %s%s" % (item.label, item.command, note))
+    return lines
+
+
+def pytest_sessionstart(session):
+    if not os.access(harness.BIN, os.X_OK):
+        pytest.exit("no tool at %s: build it first, or set PROBING_BIN" % harness.BIN, 2)
+
+
+@pytest.fixture(scope="module", params=interpreters.chosen(), ids=lambda item: item.label)
+def py(request):
+    """Each interpreter in turn."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def shared(py):
+    """shared(name, *args): a target of this interpreter that the module's tests share."""
+    running = {}
+
+    def get(name, *args):
+        if (name, args) not in running:
+            running[name, args] = harness.Script(py, name, *args)
+        return running[name, args]
+
+    yield get
+    for target in running.values():
+        target.stop()
+
+
+@pytest.fixture
+def start():
+    """start(kind, *args, **how): a target of the test's own, ended with it."""
+    running = []
+
+    def begin(kind, *args, **how):
+        running.append(kind(*args, **how))
+        return running[-1]
+
+    yield begin
+    for target in running:
+        target.stop()
+
+
+@pytest.fixture(scope="session")
+def any_py():
+    """One interpreter, for tests that do not depend on the version."""
+    return interpreters.newest()
+
+
+@pytest.fixture
+def probing():
+    """The tool as a function: probing("list", "-f", "json") -> CompletedProcess."""
+    return harness.probing

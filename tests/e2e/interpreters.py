@@ -1,0 +1,119 @@
+"""Which Python interpreters this machine has, found when the tests run."""
+import functools
+import glob
+import json
+import os
+import subprocess
+
+ASK = """
+import json, os, platform, struct, sys, sysconfig
+exe = os.path.realpath(sys.executable)
+at = os.stat(exe)
+get = sysconfig.get_config_var
+print(json.dumps({
+    "version": list(sys.version_info[:3]),
+    "exe": exe,
+    "identity": [at.st_dev, at.st_ino],
+    "cpython": platform.python_implementation() == "CPython",
+    "debug": hasattr(sys, "gettotalrefcount"),
+    "free_threaded": bool(get("Py_GIL_DISABLED")),
+    "shared": bool(get("Py_ENABLE_SHARED")),
+    "bits": struct.calcsize("P") * 8,
+    "include": sysconfig.get_paths()["include"],
+    "libdir": get("LIBDIR"),
+    "ldlibrary": get("LDLIBRARY"),
+    "prefix": sys.prefix,
+}))
+"""
+
+
+class Interpreter:
+    """One interpreter: how to start it, and what it says of itself."""
+
+    def __init__(self, command, facts):
+        self.command = command
+        self.facts = facts
+        self.version = tuple(facts["version"])
+        self.minor = self.version[:2]
+        self.debug = facts["debug"]
+        self.free_threaded = facts["free_threaded"]
+        # A wrapper (a chroot, a container) is started by its own name, and what
+        # it says of its files does not hold out here.
+        self.wrapped = command != facts["exe"]
+
+    @property
+    def text_version(self):
+        return ".".join(map(str, self.version))
+
+    @property
+    def label(self):
+        flags = ("t" if self.free_threaded else "") + ("d" if self.debug else "")
+        return self.text_version + flags
+
+    def q(self, qualified):
+        """The name that a frame shows: qualified from 3.11 on."""
+        return qualified if self.minor >= (3, 11) else qualified.split(".")[-1]
+
+    def __repr__(self):
+        return "Interpreter(%s, %s)" % (self.label, self.command)
+
+
+def ask(path):
+    try:
+        answer = subprocess.run([path, "-c", ASK], stdout=subprocess.PIPE, cwd="/",
+                                stderr=subprocess.DEVNULL, timeout=20)
+        return json.loads(answer.stdout.decode())
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+def candidates():
+    folders = os.environ.get("PATH", "").split(":") + ["/usr/bin", "/usr/local/bin"]
+    pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
+    folders += sorted(glob.glob(os.path.join(pyenv, "versions", "*", "bin")))
+    for folder in folders:
+        if folder == os.path.join(pyenv, "shims"):
+            continue
+        for path in sorted(glob.glob(os.path.join(folder, "python3*"))):
+            tail = os.path.basename(path)[len("python3"):]
+            if all(c.isdigit() or c in ".dmt" for c in tail) and os.access(path, os.X_OK):
+                yield os.path.realpath(path), False
+    for path in os.environ.get("PROBING_TEST_PYTHONS", "").split(":"):
+        if path:
+            yield path, True
+
+
+@functools.lru_cache(maxsize=None)
+def found():
+    """Every CPython from 3.4 on, oldest first; two names of one file count once."""
+    seen, asked, out = set(), set(), []
+    for path, as_given in candidates():
+        if path in asked:
+            continue
+        asked.add(path)
+        facts = ask(path)
+        if not facts or not facts["cpython"] or facts["version"] < [3, 4] or facts["bits"] != 64:
+            continue
+        key = (tuple(facts["identity"]), tuple(facts["version"]))
+        if key not in seen:
+            seen.add(key)
+            out.append(Interpreter(path if as_given else facts["exe"], facts))
+    return sorted(out, key=lambda item: (item.version, item.command))
+
+
+def readable():
+    """Those whose stacks must be readable: no debug builds before 3.13."""
+    return [item for item in found() if not item.debug or item.minor >= (3, 13)]
+
+
+def chosen():
+    """Interpreters for the tests; PROBING_TEST_ONLY=3.8,3.13 narrows them."""
+    only = os.environ.get("PROBING_TEST_ONLY")
+    if not only:
+        return readable()
+    return [item for item in readable() if any(item.label.startswith(o) for o in only.split(","))]
+
+
+def newest():
+    """One interpreter for tests that do not depend on the version."""
+    return chosen()[-1]

@@ -1,0 +1,52 @@
+"""Snapshots of busy threads whose legal stacks are all known: none may be wrong."""
+import json
+import subprocess
+
+import pytest
+
+from chainlaw import Law, Tally
+from harness import BIN, ENV
+
+SNAPSHOTS = 150
+
+
+def take(pid, law, count, *options):
+    tally = Tally(law)
+    command = [BIN, str(pid), "backtrace", "-a", "-f", "json", "-w", "0", "--count", str(count)]
+    tool = subprocess.Popen(command + list(options), stdout=subprocess.PIPE, env=ENV)
+    for line in tool.stdout:
+        tally.add(json.loads(line.decode()))
+    tool.stdout.close()
+    assert tool.wait() == 0
+    assert tally.snapshots == count
+    assert tally.stacks == 8 * count
+    return tally
+
+
+@pytest.fixture(scope="module")
+def busy(shared, tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("chains") / "program.py")
+    target = shared("chains.py", path)
+    return target.pid, Law(path)
+
+
+def test_no_snapshot_is_wrong(busy):
+    tally = take(*busy, SNAPSHOTS)
+    assert tally.wrong == 0, tally.examples[:5]
+    assert tally.torn <= 0.02 * tally.stacks
+    assert len(tally.depths) > 3
+
+
+def test_without_a_pause_torn_is_marked(busy):
+    tally = take(*busy, SNAPSHOTS, "--no-pause")
+    assert tally.wrong == 0, tally.examples[:5]
+
+
+def test_with_a_pause_nothing_is_torn(busy):
+    tally = take(*busy, SNAPSHOTS, "--pause")
+    assert (tally.wrong, tally.torn) == (0, 0), tally.examples[:5]
+
+
+def test_native_frames_keep_the_law(busy):
+    tally = take(*busy, SNAPSHOTS // 3, "-n")
+    assert tally.wrong == 0, tally.examples[:5]
