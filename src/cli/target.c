@@ -37,7 +37,8 @@ static int several(struct pb_ctx *ctx, const char *word, const struct pb_process
     struct pb_buf b = PB_BUF_INIT;
 
     for (int i = 0; i < n; i++)
-        pb_buf_printf(&b, "%7d  %s\n", (int)v[i]->pid, v[i]->command);
+        pb_buf_printf(&b, "%7d  %s\n", (int)v[i]->pid,
+                      pb_text_clean(&ctx->arena, v[i]->command));
     ctx->note = pb_arena_strdup(&ctx->arena, b.data);
     pb_buf_finish(&b);
     return pb_err_set(&ctx->err, PB_USAGE, "'%s' matches %d processes; give the pid of one", word,

@@ -101,7 +101,8 @@ int pb_elf_from_process(struct pb_elf *elf, struct pb_mem *mem, uint64_t base, s
     if (!pb_mem_get(mem, base, buf, n)) {
         n = PAGE;
         if (!pb_mem_get(mem, base, buf, n))
-            return pb_err_set(err, PB_FAIL, "image at %#llx not readable", (unsigned long long)base);
+            return pb_err_set(err, PB_FAIL, "image at %#llx not readable",
+                              (unsigned long long)base);
     }
     forget_sections(buf, n);
     if (pb_elf_from_memory(&head, buf, n, err) < 0)

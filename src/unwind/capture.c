@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "unwind/hurry.h"
 
 /* Bytes of C stack that are copied; deep recursion of old interpreters needs the most. */
 #define STACK_MAX (8u << 20)
@@ -184,15 +185,19 @@ static enum pb_stop_result capture_stopped(const struct pb_capture_opts *o, stru
                                            struct pb_capture *c)
 {
     struct pb_proc_wait wait = c->wait;
+    struct pb_hurry hurry;
     struct pb_stop stop;
-    enum pb_stop_result rc = pb_stop_begin(&stop, o->pid, c->tid, false);
+    enum pb_stop_result rc;
 
-    if (rc != PB_STOP_OK)
-        return rc;
-    pb_capture_held(o, &stop, c->tstate, a, c);
-    c->pause_us = pb_stop_end(&stop);
-    c->wait = wait;
-    c->wait.blocked = false;
+    pb_hurry_begin(&hurry);
+    rc = pb_stop_begin(&stop, o->pid, c->tid, false);
+    if (rc == PB_STOP_OK) {
+        pb_capture_held(o, &stop, c->tstate, a, c);
+        c->pause_us = pb_stop_end(&stop);
+        c->wait = wait;
+        c->wait.blocked = false;
+    }
+    pb_hurry_end(&hurry);
     return rc;
 }
 

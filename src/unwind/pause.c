@@ -1,17 +1,21 @@
 #include "unwind/pause.h"
 
 #include "base/clock.h"
+#include "unwind/hurry.h"
 
 double pb_pause_capture(const struct pb_capture_opts *o, struct pb_work *work, size_t n,
                         const pid_t *tids, size_t ntids, struct pb_arena *a)
 {
     struct pb_stop *stops = PB_NEW_N(a, struct pb_stop, ntids);
     struct pb_proc_wait *waits = PB_NEW_N(a, struct pb_proc_wait, n);
+    struct pb_hurry hurry;
     uint64_t since;
+    double us;
 
     /* What each thread was doing can only be told before it is held. */
     for (size_t i = 0; i < n; i++)
         pb_proc_wait(&waits[i], o->pid, work[i].tid);
+    pb_hurry_begin(&hurry);
     since = pb_clock_ns();
     for (size_t i = 0; i < ntids; i++)
         pb_stop_request(&stops[i], tids[i]);
@@ -29,5 +33,7 @@ double pb_pause_capture(const struct pb_capture_opts *o, struct pb_work *work, s
     }
     for (size_t i = 0; i < ntids; i++)
         pb_stop_end(&stops[i]);
-    return (double)(pb_clock_ns() - since) / 1000.0;
+    us = (double)(pb_clock_ns() - since) / 1000.0;
+    pb_hurry_end(&hurry);
+    return us;
 }

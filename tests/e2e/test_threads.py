@@ -102,8 +102,10 @@ def test_deadlock(shared):
 def test_busy_thread(shared, py):
     target = shared("spin.py")
     for _ in range(20):
-        thread = main_thread(backtrace(target.pid))
-        assert thread["state"] == "running" and thread["wait"] is None
+        # Even this one sleeps at times: in a page fault.
+        thread = once(lambda: main_thread(backtrace(target.pid)),
+                      lambda found: found["state"] == "running")
+        assert (thread["state"], thread["wait"]) == ("running", None)
         assert not thread["torn"]
         assert thread["holds_gil"] or py.free_threaded
         names = [frame[0] for frame in frames(thread)]

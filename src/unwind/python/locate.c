@@ -5,18 +5,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "host/elf_image.h"
+
 #define PAGE_MASK (~(uint64_t)0xfff)
 #define COOKIE "xdebugpy"
 /* A data segment larger than this is not scanned; CPython's is below 2 MB. */
 #define SCAN_MAX (64u << 20)
-/* A mapped image larger than this is not rebuilt from memory. */
-#define IMAGE_MAX (256u << 20)
 
 /* One file mapped into the target that may hold an interpreter. */
 struct module {
     const struct pb_map *map; /* its first mapping */
     struct pb_elf elf;
-    uint8_t *image; /* the file as it is mapped, when the file itself is gone */
     uint64_t bias;  /* address in memory minus address in the file */
 };
 
@@ -33,33 +32,6 @@ struct search {
 static bool same_file(const struct pb_map *x, const struct pb_map *y)
 {
     return x->inode == y->inode && x->dev_major == y->dev_major && x->dev_minor == y->dev_minor;
-}
-
-/*
- * A file that was deleted or replaced cannot always be opened, but its mapped
- * segments are still there: laid out by file offset they make an ELF image
- * that lacks only the sections.
- */
-static int module_from_memory(struct search *s, struct module *m)
-{
-    struct pb_err ignored = {0};
-    uint64_t size = 0;
-
-    for (size_t i = 0; i < s->maps->n; i++) {
-        const struct pb_map *map = &s->maps->v[i];
-
-        if (same_file(map, m->map) && map->offset + (map->end - map->start) > size)
-            size = map->offset + (map->end - map->start);
-    }
-    if (!size || size > IMAGE_MAX || !(m->image = calloc(1, size)))
-        return -1;
-    for (size_t i = 0; i < s->maps->n; i++) {
-        const struct pb_map *map = &s->maps->v[i];
-
-        if (same_file(map, m->map) && map->read)
-            pb_mem_get(s->mem, map->start, m->image + map->offset, map->end - map->start);
-    }
-    return pb_elf_from_memory(&m->elf, m->image, size, &ignored);
 }
 
 static bool module_bias(const struct search *s, struct module *m)
@@ -84,7 +56,6 @@ static bool module_bias(const struct search *s, struct module *m)
 static void module_finish(struct module *m)
 {
     pb_elf_close(&m->elf);
-    free(m->image);
     memset(m, 0, sizeof *m);
 }
 
@@ -100,7 +71,8 @@ static int module_init(struct search *s, struct module *m, const struct pb_map *
         rc = pb_elf_open_fd(&m->elf, fd, &ignored);
         close(fd);
     }
-    if (rc < 0 && module_from_memory(s, m) < 0)
+    /* A file that was deleted or replaced is still there as it is mapped. */
+    if (rc < 0 && pb_elf_from_process(&m->elf, s->mem, map->start, &ignored) < 0)
         goto fail;
     if (!module_bias(s, m))
         goto fail;

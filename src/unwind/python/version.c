@@ -59,8 +59,8 @@ static bool parse_version(const char *p, const char *end, int *minor, int *micro
 }
 
 /*
- * PY_VERSION stands as a C string among the constants. Other strings may look
- * like a version, so the minor version known from the file's name decides;
+ * PY_VERSION stands as a C string among the constants, perhaps as the tail of a
+ * longer one such as a path. Other strings may look like a version, so the minor version known from the file's name decides;
  * without one the string must be the only plausible one.
  */
 static bool version_from_strings(const struct pb_elf *elf, int want_minor,
@@ -77,7 +77,8 @@ static bool version_from_strings(const struct pb_elf *elf, int want_minor,
     while (p < end && (p = memmem(p, (size_t)(end - p), "3.", 2))) {
         int minor, micro;
 
-        if (p[-1] == '\0' && parse_version(p, end, &minor, &micro) && minor >= 4 && minor < 40 &&
+        if (!isalnum((unsigned char)p[-1]) && p[-1] != '.' &&
+            parse_version(p, end, &minor, &micro) && minor >= 4 && minor < 40 &&
             (want_minor < 0 || minor == want_minor)) {
             if (found && (ret->minor != minor || ret->micro != micro) && want_minor < 0)
                 return false;

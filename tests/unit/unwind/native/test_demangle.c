@@ -1,0 +1,77 @@
+/* Names that a person can read, and no longer than asked. */
+#include "pb_test.h"
+#include "unwind/native/native.h"
+
+static void assert_name(const char *symbol, size_t max, const char *expected)
+{
+    struct pb_arena a = PB_ARENA_INIT;
+
+    assert_string_equal(pb_demangle(&a, symbol, max), expected);
+    pb_arena_finish(&a);
+}
+
+static void plain_names_stay(void **state)
+{
+    (void)state;
+    assert_name("poll", 80, "poll");
+    assert_name("memcpy@@GLIBC_2.14", 80, "memcpy");
+    assert_name("_PyEval_EvalFrameDefault.cold", 80, "_PyEval_EvalFrameDefault.cold");
+    assert_name("_Znot_a_mangled_name", 80, "_Znot_a_mangled_name");
+    assert_name("a_name_that_is_too_long", 10, "a_name_…");
+    assert_name("", 10, "");
+}
+
+static void parameters_and_return_types_go(void **state)
+{
+    (void)state;
+    assert_name("_ZN4gloo9transport3tcp4Loop3runEv", 80, "gloo::transport::tcp::Loop::run");
+    assert_name("_ZN2at6native5addmmERKNS_6TensorES3_", 80, "at::native::addmm");
+    assert_name("_Z3addIiET_S0_S0_", 80, "add<int>"); /* int add<int>(int, int) */
+    assert_name("_ZNK3foo3barEv", 80, "foo::bar");
+    assert_name("_ZN12_GLOBAL__N_14ringEv", 80, "(anonymous namespace)::ring");
+    assert_name("_ZN3foo3barEv.cold", 80, "foo::bar");
+}
+
+static void operators_keep_their_brackets(void **state)
+{
+    (void)state;
+    assert_name("_ZN5torch8autograd4NodeclEv", 80, "torch::autograd::Node::operator()");
+    assert_name("_ZN1AlsEi", 80, "A::operator<<");
+    assert_name("_ZN1AltERKS_", 80, "A::operator<");
+    assert_name("_ZN1AptEv", 80, "A::operator->");
+    assert_name("_ZN1AcvbEv", 80, "A::operator bool");
+    assert_name("_ZZ3foovENKUlvE_clEv", 80, "foo()::{lambda()#1}::operator()");
+}
+
+static void templates_shrink_from_the_inside(void **state)
+{
+    static const char symbol[] = "_Z1fISt6vectorISt4pairIiiESaIS2_EEEvT_";
+
+    (void)state;
+    assert_name(symbol, 80,
+                "f<std::vector<std::pair<int, int>, std::allocator<std::pair<int, int> > > >");
+    assert_name(symbol, 70, "f<std::vector<std::pair<int, int>, std::allocator<std::pair<…> > > >");
+    assert_name(symbol, 60, "f<std::vector<std::pair<…>, std::allocator<…> > >");
+    assert_name(symbol, 30, "f<std::vector<…> >");
+    assert_name(symbol, 8, "f<…>");
+    assert_name(symbol, 4, "f…");
+}
+
+static void rust_loses_its_hash(void **state)
+{
+    (void)state;
+    assert_name("_ZN4core3fmt5write17h0123456789abcdefE", 80, "core::fmt::write");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_names_stay),
+        cmocka_unit_test(parameters_and_return_types_go),
+        cmocka_unit_test(operators_keep_their_brackets),
+        cmocka_unit_test(templates_shrink_from_the_inside),
+        cmocka_unit_test(rust_loses_its_hash),
+    };
+
+    return RUN_TESTS(tests);
+}
