@@ -11,6 +11,8 @@
 
 /* A thread whose code objects vanish while they are read is captured again. */
 #define RECAPTURES 3
+/* Types and code are known by address, and an address may come to hold another. */
+#define FORGET_AFTER 1000
 
 struct pb_target {
     pid_t pid;
@@ -22,6 +24,7 @@ struct pb_target {
     struct pb_arena arena;
     struct pb_py_location loc;
     struct pb_py_codes codes;
+    unsigned long snapshots;
 };
 
 int pb_target_open(struct pb_target **ret, pid_t pid, const char *hint, struct pb_err *err)
@@ -92,12 +95,9 @@ static int refresh_native(struct pb_target *t, struct pb_err *err)
     return pb_native_create(&t->native, t->pid, &t->native_maps, &t->mem, err);
 }
 
-static enum pb_state state_of(const struct pb_proc_wait *wait, bool process_stopped)
+/* Waits that are a thread's rest rather than waiting for something in particular. */
+static bool is_rest(const struct pb_proc_wait *wait)
 {
-    if (process_stopped)
-        return PB_STOPPED;
-    if (!wait->blocked)
-        return PB_RUNNING;
     switch (wait->nr) {
     case SYS_nanosleep:
     case SYS_clock_nanosleep:
@@ -106,13 +106,31 @@ static enum pb_state state_of(const struct pb_proc_wait *wait, bool process_stop
     case SYS_accept4:
     case SYS_rt_sigtimedwait:
     case SYS_rt_sigsuspend:
-#ifdef SYS_epoll_wait
+        return true;
+    case SYS_pselect6: /* without descriptors: a sleep, as time.sleep() makes it to 3.10 */
+        return wait->args[0] == 0;
+    case SYS_ppoll:
+        return wait->args[1] == 0;
+#ifdef SYS_epoll_wait /* calls that newer architectures do without */
     case SYS_epoll_wait:
     case SYS_pause:
+        return true;
+    case SYS_select:
+        return wait->args[0] == 0;
+    case SYS_poll:
+        return wait->args[1] == 0;
 #endif
-        return PB_IDLE;
     }
-    return PB_WAITING;
+    return false;
+}
+
+static enum pb_state state_of(const struct pb_proc_wait *wait, bool process_stopped)
+{
+    if (process_stopped)
+        return PB_STOPPED;
+    if (!wait->blocked)
+        return PB_RUNNING;
+    return is_rest(wait) ? PB_IDLE : PB_WAITING;
 }
 
 const char *pb_state_name(enum pb_state state)
@@ -266,6 +284,10 @@ int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, st
     size_t n;
 
     memset(ret, 0, sizeof *ret);
+    if (++t->snapshots % FORGET_AFTER == 0) {
+        pb_py_codes_finish(&t->codes);
+        pb_py_codes_init(&t->codes, &t->mem, &t->loc.layout);
+    }
     pb_build_limits(o->max_frames, &co.head, &co.tail);
     if (pb_proc_stat(&st, t->pid, t->pid, err) < 0)
         return -1;

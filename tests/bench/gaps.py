@@ -5,7 +5,7 @@ import statistics
 import tempfile
 import time
 
-from measure import harness, once, pin
+from measure import apart, harness, once
 
 ROUNDS = 20
 
@@ -45,29 +45,33 @@ def round_of(watched, act):
 def measure(python, mode, idle, commands, per_round, rounds=ROUNDS):
     """
     Longest gap per round for each command and for a bare run of the same
-    length as the first command's: {name: [milliseconds]}.
+    length as the tool's: {name: [milliseconds]}.
     """
     watched = Watched(python, mode, idle)
-    cpus = sorted(os.sched_getaffinity(0))
     try:
-        if len(cpus) > 1:
-            pin(watched.pid, {cpus[-1]})
-            os.sched_setaffinity(0, set(cpus[:-1]))
-        made = {name: command(watched.pid) for name, command in commands.items()}
-        gaps = {name: [] for name in ["bare"] + list(made)}
-        length = 0.02
-        for _ in range(rounds):
-            gaps["bare"].append(round_of(watched, lambda: time.sleep(length)))
-            for index, (name, command) in enumerate(made.items()):
-                began = time.time()
-                repeat = lambda: [once(command) for _ in range(per_round)]  # noqa: E731
-                gaps[name].append(round_of(watched, repeat))
-                if index == 0:
-                    length = time.time() - began
-        return gaps
+        with apart(watched.pid):
+            made = {name: command(watched.pid) for name, command in commands.items()}
+            return take_turns(watched, made, per_round, rounds)
     finally:
-        os.sched_setaffinity(0, set(cpus))
         watched.stop()
+
+
+def take_turns(watched, commands, per_round, rounds):
+    gaps = {name: [] for name in ["bare"] + list(commands)}
+    length = 0.02
+    for _ in range(rounds):
+        gaps["bare"].append(round_of(watched, lambda: time.sleep(length)))
+        for name, command in commands.items():
+            began = time.time()
+            gaps[name].append(round_of(watched, lambda: repeat(command, per_round)))
+            if name == "probing":
+                length = time.time() - began
+    return gaps
+
+
+def repeat(command, times):
+    for _ in range(times):
+        once(command)
 
 
 def show(values):

@@ -1,4 +1,5 @@
 """Timing of commands, interleaved so that every one meets the same weather."""
+import contextlib
 import os
 import statistics
 import sys
@@ -51,10 +52,15 @@ def interleave(commands, runs):
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def pin(pid, cpus):
-    """Keeps every thread of a process on these CPUs."""
-    for tid in os.listdir("/proc/%d/task" % pid):
-        try:
-            os.sched_setaffinity(int(tid), cpus)
-        except OSError:
-            pass
+@contextlib.contextmanager
+def apart(pid):
+    """The target on one CPU, the tools on the others: neither waits for the other's turn."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) > 1:
+        for tid in os.listdir("/proc/%d/task" % pid):
+            os.sched_setaffinity(int(tid), {cpus[-1]})
+        os.sched_setaffinity(0, set(cpus[:-1]))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, set(cpus))

@@ -112,7 +112,8 @@ class Bench:
         self.row(what, "all", "%d of %d" % (whole, threads), "", whole == threads)
 
     def pause(self, what, target):
-        held = snapshots.pauses(self.tool, target.pid, self.runs * 10)
+        with measure.apart(target.pid):
+            held = snapshots.pauses(self.tool, target.pid, self.runs * 10)
         if not held:
             self.row(what, "median 50 µs", "no pause was needed", "", None)
             return

@@ -5,6 +5,8 @@ import re
 import signal
 import subprocess
 
+import pytest
+
 from harness import BIN, ENV, Script, backtrace, frames, main_thread, probing, states, thread_named
 
 HEADER = re.compile(r'^Thread (\d+) "(.*)"( · .*)?$')
@@ -86,6 +88,37 @@ def test_watch_with_a_count_ends(shared):
                      "--count", "25")
     assert answer.returncode == 0
     assert len([json.loads(line) for line in answer.stdout.splitlines()]) == 25
+
+
+def test_long_watch_keeps_its_answers(shared):
+    answer = probing(shared("locals.py").pid, "backtrace", "-a", "-l", "-n", "-f", "json",
+                     "-w", "0", "--count", "200")
+    assert answer.returncode == 0
+    found = [json.loads(line)["threads"] for line in answer.stdout.splitlines()]
+    assert len(found) == 200 and all(item == found[0] for item in found)
+
+
+@pytest.mark.parametrize("script", ["spin.py", "threads.py"])
+def test_long_watch_keeps_its_size(any_py, start, script):
+    target = start(Script, any_py, script)
+    command = [BIN, str(target.pid), "backtrace", "-a", "-n", "-l", "-f", "json", "-w", "0"]
+    tool = subprocess.Popen(command, stdout=subprocess.PIPE, env=ENV)
+    try:
+        sizes = []
+        for number in range(1, 301):
+            assert tool.stdout.readline()
+            if number % 100 == 0:
+                sizes.append(resident_kb(tool.pid))
+        assert sizes[2] - sizes[1] < 512, sizes
+    finally:
+        tool.kill()
+        tool.wait()
+        tool.stdout.close()
+
+
+def resident_kb(pid):
+    with open("/proc/%d/status" % pid) as file:
+        return int([line for line in file if line.startswith("VmRSS")][0].split()[1])
 
 
 def test_watch_ends_with_its_target(any_py, start):

@@ -18,6 +18,7 @@ void pb_py_codes_init(struct pb_py_codes *c, struct pb_mem *mem, const struct pb
     c->reader.mem = mem;
     c->reader.py = py;
     c->reader.arena = &c->arena;
+    pb_py_reader_prepare(&c->reader);
 }
 
 void pb_py_codes_finish(struct pb_py_codes *c)

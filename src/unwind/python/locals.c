@@ -13,54 +13,47 @@ struct names {
 };
 
 /* Adds the strings of a tuple of names. */
-static void add_names(struct pb_py_reader *r, uint64_t tuple, struct pb_arena *a,
-                      struct names *names)
+static void add_names(struct pb_py_reader *r, uint64_t tuple, struct names *names)
 {
     const struct pb_py_layout *py = r->py;
-    struct pb_py_reader into = *r;
     uint64_t n, *items;
 
     if (!pb_py_plausible(tuple) || !pb_mem_u64(r->mem, tuple + (uint64_t)py->ob_size, &n) ||
         n == 0 || n > VARIABLES_MAX)
         return;
-    items = PB_NEW_N(a, uint64_t, n);
+    items = PB_NEW_N(r->arena, uint64_t, n);
     if (!pb_mem_get(r->mem, tuple + (uint64_t)py->tuple_items, items, n * 8))
         return;
-    names->v = pb_arena_grow(a, names->v, names->n * sizeof *names->v,
+    names->v = pb_arena_grow(r->arena, names->v, names->n * sizeof *names->v,
                              (names->n + n) * sizeof *names->v);
-    into.arena = a;
     for (size_t i = 0; i < n; i++)
-        names->v[names->n++] = pb_py_str(&into, items[i], 256);
+        names->v[names->n++] = pb_py_str(r, items[i], 256);
 }
 
-static void read_names(struct pb_py_codes *c, uint64_t code, struct pb_arena *a,
-                       struct names *names)
+static void read_names(struct pb_py_reader *r, uint64_t code, struct names *names)
 {
-    const struct pb_py_layout *py = c->reader.py;
+    const struct pb_py_layout *py = r->py;
     const int at[3] = {py->co_varnames, py->co_cellvars, py->co_freevars};
 
     for (size_t i = 0; i < 3; i++) {
         uint64_t tuple;
 
-        if (at[i] != PB_NONE && pb_mem_u64(c->reader.mem, code + (uint64_t)at[i], &tuple))
-            add_names(&c->reader, tuple, a, names);
+        if (at[i] != PB_NONE && pb_mem_u64(r->mem, code + (uint64_t)at[i], &tuple))
+            add_names(r, tuple, names);
     }
 }
 
 /* The kind of each variable, from 3.11 on; NULL before. */
-static const uint8_t *read_kinds(struct pb_py_codes *c, uint64_t code, struct pb_arena *a,
-                                 size_t *ret_n)
+static const uint8_t *read_kinds(struct pb_py_reader *r, uint64_t code, size_t *ret_n)
 {
-    const struct pb_py_layout *py = c->reader.py;
-    struct pb_py_reader into = c->reader;
+    const struct pb_py_layout *py = r->py;
     uint64_t obj;
 
     *ret_n = 0;
-    into.arena = a;
     if (py->co_localspluskinds == PB_NONE ||
-        !pb_mem_u64(c->reader.mem, code + (uint64_t)py->co_localspluskinds, &obj))
+        !pb_mem_u64(r->mem, code + (uint64_t)py->co_localspluskinds, &obj))
         return NULL;
-    return pb_py_bytes(&into, obj, VARIABLES_MAX, ret_n);
+    return pb_py_bytes(r, obj, VARIABLES_MAX, ret_n);
 }
 
 /* A variable shared with an inner function lives in a cell: {header, content}. */
@@ -83,15 +76,15 @@ static uint64_t untag(const struct pb_py_layout *py, uint64_t slot)
     return slot & ~(uint64_t)3;
 }
 
-static const char *show(struct pb_py_reader *r, uint64_t slot, struct pb_arena *a)
+static const char *show(struct pb_py_reader *r, uint64_t slot)
 {
     struct pb_buf text = PB_BUF_INIT;
     const char *s;
 
     if (r->py->tagged && (slot & 3) == 3)
-        return pb_arena_printf(a, "%lld", (long long)((int64_t)slot >> 2));
+        return pb_arena_printf(r->arena, "%lld", (long long)((int64_t)slot >> 2));
     pb_py_value(r, slot, &pb_py_limits_default, &text);
-    s = pb_arena_strdup(a, text.data ? text.data : "");
+    s = pb_arena_strdup(r->arena, text.data ? text.data : "");
     pb_buf_finish(&text);
     return s;
 }
@@ -100,12 +93,14 @@ size_t pb_py_locals(struct pb_py_codes *c, const struct pb_py_code *code,
                     const struct pb_py_raw_frame *f, struct pb_arena *a, struct pb_local **ret)
 {
     const struct pb_py_layout *py = c->reader.py;
+    struct pb_py_reader r = c->reader;
     struct names names = {0};
     size_t nkinds, n = 0;
     const uint8_t *kinds;
 
-    read_names(c, code->addr, a, &names);
-    kinds = read_kinds(c, code->addr, a, &nkinds);
+    r.arena = a; /* values do not belong into the cache of code objects */
+    read_names(&r, code->addr, &names);
+    kinds = read_kinds(&r, code->addr, &nkinds);
     *ret = PB_NEW_N(a, struct pb_local, names.n + 1);
     for (size_t i = 0; i < names.n; i++) {
         size_t at = (size_t)py->f_localsplus + i * 8;
@@ -116,10 +111,10 @@ size_t pb_py_locals(struct pb_py_codes *c, const struct pb_py_code *code,
         memcpy(&slot, f->bytes + at, sizeof slot);
         slot = untag(py, slot);
         if (!(py->tagged && (slot & 3) == 3))
-            slot = open_cell(&c->reader, slot);
+            slot = open_cell(&r, slot);
         if (!slot || !names.v[i] || (kinds && i < nkinds && (kinds[i] & KIND_HIDDEN)))
             continue;
-        (*ret)[n++] = (struct pb_local){names.v[i], show(&c->reader, slot, a)};
+        (*ret)[n++] = (struct pb_local){names.v[i], show(&r, slot)};
     }
     return n;
 }

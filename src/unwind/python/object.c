@@ -7,6 +7,7 @@
 #define BASES_MAX 24
 
 struct pb_py_type_cache {
+    struct pb_arena *arena; /* a reader may put its results into another one */
     struct pb_py_type **slots;
     size_t cap, used; /* cap is a power of two */
 };
@@ -59,23 +60,30 @@ static struct pb_py_type **cache_slot(struct pb_py_type_cache *c, uint64_t addr)
     return &c->slots[i];
 }
 
-static void cache_grow(struct pb_arena *a, struct pb_py_type_cache *c)
+static void cache_grow(struct pb_py_type_cache *c)
 {
     struct pb_py_type_cache old = *c;
 
     c->cap = old.cap ? old.cap * 2 : 128;
-    c->slots = PB_NEW_N(a, struct pb_py_type *, c->cap);
+    c->slots = PB_NEW_N(c->arena, struct pb_py_type *, c->cap);
     for (size_t i = 0; i < old.cap; i++)
         if (old.slots[i])
             *cache_slot(c, old.slots[i]->addr) = old.slots[i];
 }
 
+void pb_py_reader_prepare(struct pb_py_reader *r)
+{
+    if (r->types)
+        return;
+    r->types = PB_NEW(r->arena, struct pb_py_type_cache);
+    r->types->arena = r->arena;
+}
+
 static struct pb_py_type *cache_find(struct pb_py_reader *r, uint64_t addr)
 {
-    if (!r->types)
-        r->types = PB_NEW(r->arena, struct pb_py_type_cache);
+    pb_py_reader_prepare(r);
     if (r->types->used * 2 >= r->types->cap)
-        cache_grow(r->arena, r->types);
+        cache_grow(r->types);
     return *cache_slot(r->types, addr);
 }
 
@@ -182,9 +190,10 @@ static struct pb_py_type *read_type(struct pb_py_src *s, uint64_t addr)
     t.name = name;
     if (!is_type(s, &t))
         return NULL;
-    copy = PB_NEW(s->r->arena, struct pb_py_type);
+    pb_py_reader_prepare(s->r);
+    copy = PB_NEW(s->r->types->arena, struct pb_py_type);
     *copy = t;
-    copy->name = pb_arena_strdup(s->r->arena, name);
+    copy->name = pb_arena_strdup(s->r->types->arena, name);
     return copy;
 }
 
@@ -244,7 +253,7 @@ const char *pb_py_type_short(const struct pb_py_type *t)
 const char *pb_py_type_full(struct pb_py_src *s, const struct pb_py_type *t)
 {
     struct pb_py_type *cached = cache_find(s->r, t->addr);
-    char *module = NULL, *qualname = NULL;
+    const char *module = NULL, *qualname = NULL;
     uint64_t name;
 
     if (t->full)
@@ -256,12 +265,10 @@ const char *pb_py_type_full(struct pb_py_src *s, const struct pb_py_type *t)
         module = pb_py_str_at(s, name, TYPE_NAME_MAX);
     if (pb_py_get(s, t->addr + (uint64_t)s->r->py->type_qualname, &name, sizeof name))
         qualname = pb_py_str_at(s, name, TYPE_NAME_MAX);
-    if (!qualname)
-        qualname = pb_arena_strdup(s->r->arena, pb_py_type_short(t));
     if (!module || strcmp(module, "builtins") == 0)
-        cached->full = qualname;
-    else
-        cached->full = pb_arena_printf(s->r->arena, "%s.%s", module, qualname);
+        module = "";
+    cached->full = pb_arena_printf(s->r->types->arena, "%s%s%s", module, *module ? "." : "",
+                                   qualname ? qualname : pb_py_type_short(t));
     return cached->full;
 }
 

@@ -18,9 +18,15 @@
 struct pb_py_reader {
     struct pb_mem *mem;
     const struct pb_py_layout *py;
-    struct pb_arena *arena; /* holds the type cache */
+    struct pb_arena *arena; /* results; the type cache, too, when it is made here */
     struct pb_py_type_cache *types; /* made at first use, NULL before */
 };
+
+/*
+ * Makes the type cache in the reader's arena. Copies of the reader made after
+ * this share it, and may put their results into arenas that live shorter.
+ */
+void pb_py_reader_prepare(struct pb_py_reader *r);
 
 struct pb_py_limits {
     int depth;    /* levels of containers, 3 by default */

@@ -60,8 +60,9 @@ static bool parse_version(const char *p, const char *end, int *minor, int *micro
 
 /*
  * PY_VERSION stands as a C string among the constants, perhaps as the tail of a
- * longer one such as a path. Other strings may look like a version, so the minor version known from the file's name decides;
- * without one the string must be the only plausible one.
+ * longer one such as a path. Other strings may look like a version, so the minor
+ * version known from the file's name decides; without one the string must be
+ * the only plausible one.
  */
 static bool version_from_strings(const struct pb_elf *elf, int want_minor,
                                  struct pb_py_version *ret)
