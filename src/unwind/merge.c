@@ -61,6 +61,26 @@ static bool match(const struct group *groups, size_t ngroups, const struct pb_na
     return g == 0;
 }
 
+/*
+ * A native stack that ends early has lost its outer runs. The markers still tell
+ * which group belongs to which of the inner ones; *ret_left is the first group
+ * whose run is missing.
+ */
+static bool match_cut(const struct group *groups, size_t ngroups,
+                      const struct pb_native_stack *native, int64_t *pair, size_t *ret_left)
+{
+    size_t g = 0;
+
+    for (size_t i = 0; i < native->n; i++) {
+        pair[i] = -1;
+        if (g < ngroups && groups[g].shim && pb_native_is_eval(&native->v[i]) &&
+            fits(&groups[g], &native->v[i]))
+            pair[i] = (int64_t)g++;
+    }
+    *ret_left = g;
+    return g > 0;
+}
+
 static void add_group(struct pb_merged *out, size_t *n, const struct group *g)
 {
     for (size_t i = g->first; i < g->end; i++)
@@ -72,11 +92,12 @@ bool pb_merge(const struct pb_py_layout *py, const struct pb_py_raw_stack *pytho
               size_t *ret_n)
 {
     struct group *groups = PB_NEW_N(a, struct group, python->n + 1);
-    size_t ngroups = split(py, python, groups), n = 0;
+    size_t ngroups = split(py, python, groups), left = ngroups, n = 0;
     int64_t *pair = PB_NEW_N(a, int64_t, native->n + 1);
     struct pb_merged *out;
 
-    if (!match(groups, ngroups, native, pair))
+    if (native->end == PB_NATIVE_COMPLETE ? !match(groups, ngroups, native, pair)
+                                          : !match_cut(groups, ngroups, native, pair, &left))
         return false;
     out = PB_NEW_N(a, struct pb_merged, python->n + native->n + 1);
     for (size_t i = 0; i < native->n; i++) {
@@ -85,6 +106,8 @@ bool pb_merge(const struct pb_py_layout *py, const struct pb_py_raw_stack *pytho
         else
             out[n++] = (struct pb_merged){true, i};
     }
+    for (; left < ngroups; left++)
+        add_group(out, &n, &groups[left]);
     *ret = out;
     *ret_n = n;
     return true;

@@ -93,9 +93,19 @@ static void add_path(struct fuzzer *f, const char *path, uint8_t *buf)
 /* Writes a number of 1 to 8 bytes that readers tend to stumble over. */
 static void put_number(struct fuzzer *f, uint8_t *at, size_t room)
 {
-    static const uint64_t numbers[] = {0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff,
-                                       0x80000000, 0xffffffff, 0x7fffffffffffffff,
-                                       0x8000000000000000, 0xffffffffffffffff};
+    static const uint64_t numbers[] = {0,
+                                       1,
+                                       0x7f,
+                                       0x80,
+                                       0xff,
+                                       0x7fff,
+                                       0xffff,
+                                       0x7fffffff,
+                                       0x80000000,
+                                       0xffffffff,
+                                       0x7fffffffffffffff,
+                                       0x8000000000000000,
+                                       0xffffffffffffffff};
     uint64_t v = numbers[below(f, sizeof numbers / sizeof numbers[0])] + below(f, 3) - 1;
     size_t width = (size_t)1 << below(f, 4);
 
@@ -109,12 +119,19 @@ static size_t mutate(struct fuzzer *f, uint8_t *data, size_t size)
     const struct input *other;
 
     switch (size ? below(f, 8) : 5) {
-    case 0: data[at] ^= (uint8_t)(1 << below(f, 8)); return size;
-    case 1: data[at] = (uint8_t)next(f); return size;
+    case 0:
+        data[at] ^= (uint8_t)(1 << below(f, 8));
+        return size;
+    case 1:
+        data[at] = (uint8_t)next(f);
+        return size;
     case 2:
-    case 3: put_number(f, data + at, size - at); return size;
-    case 4: return below(f, 8) == 0 ? at : size; /* cut off */
-    case 5: /* insert */
+    case 3:
+        put_number(f, data + at, size - at);
+        return size;
+    case 4:
+        return below(f, 8) == 0 ? at : size; /* cut off */
+    case 5:                                  /* insert */
         if (size + n > f->max_len)
             return size;
         memmove(data + at + n, data + at, size - at);

@@ -123,9 +123,15 @@ size_t pb_fuzz_seed(int index, uint8_t *buf, size_t cap)
         return 0;
     buf[0] = (uint8_t)index;
     switch (index) {
-    case AS_FILE: n = real_elf(0, buf + 1, cap - 1); break;
-    case AS_FRAME: n = section_of(".eh_frame", buf + 1, cap < 8192 ? cap - 1 : 8192); break;
-    default: n = section_of(".text", buf + 1, cap < 4096 ? cap - 1 : 4096); break;
+    case AS_FILE:
+        n = real_elf(0, buf + 1, cap - 1);
+        break;
+    case AS_FRAME:
+        n = section_of(".eh_frame", buf + 1, cap < 8192 ? cap - 1 : 8192);
+        break;
+    default:
+        n = section_of(".text", buf + 1, cap < 4096 ? cap - 1 : 4096);
+        break;
     }
     return n + 1;
 }

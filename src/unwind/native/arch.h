@@ -13,7 +13,7 @@
 struct pb_arch {
     unsigned machine; /* e_machine of its ELF files */
     unsigned nregs;
-    unsigned sp, fp, ra;  /* DWARF numbers; ra is the column that holds the return address */
+    unsigned sp, fp, ra;   /* DWARF numbers; ra is the column that holds the return address */
     uint64_t callee_saved; /* registers that a call keeps, as bits */
     unsigned call_max;     /* bytes of the longest call instruction */
     int64_t entry_cfa;     /* CFA minus stack pointer at a function's first instruction */

@@ -3,6 +3,7 @@
 
 #include "unwind/native/arch.h"
 
+/* clang-format off */
 enum {
     CFA_advance_loc = 0x40, CFA_offset = 0x80, CFA_restore = 0xc0,
     CFA_nop = 0x00, CFA_set_loc, CFA_advance_loc1, CFA_advance_loc2, CFA_advance_loc4,
@@ -14,6 +15,7 @@ enum {
     CFA_negate_ra_state_with_pc = 0x2c, CFA_negate_ra_state = 0x2d, CFA_args_size = 0x2e,
     CFA_negative_offset_extended = 0x2f,
 };
+/* clang-format on */
 
 #define REMEMBER_MAX 8 /* compilers nest one or two deep */
 
@@ -172,12 +174,24 @@ static void execute_rule(struct machine *m, uint8_t op)
     case CFA_val_offset_sf:
         set_rule(m, reg, PB_RULE_VAL_OFFSET, factored(m, (uint64_t)pb_cursor_sleb(c)));
         break;
-    case CFA_restore_extended: restore_rule(m, reg); break;
-    case CFA_undefined: set_rule(m, reg, PB_RULE_UNDEFINED, 0); break;
-    case CFA_same_value: set_rule(m, reg, PB_RULE_SAME, 0); break;
-    case CFA_register: set_rule(m, reg, PB_RULE_REGISTER, (int64_t)pb_cursor_uleb(c)); break;
-    case CFA_expression: set_expr(m, reg, PB_RULE_EXPR); break;
-    default: set_expr(m, reg, PB_RULE_VAL_EXPR); break; /* CFA_val_expression */
+    case CFA_restore_extended:
+        restore_rule(m, reg);
+        break;
+    case CFA_undefined:
+        set_rule(m, reg, PB_RULE_UNDEFINED, 0);
+        break;
+    case CFA_same_value:
+        set_rule(m, reg, PB_RULE_SAME, 0);
+        break;
+    case CFA_register:
+        set_rule(m, reg, PB_RULE_REGISTER, (int64_t)pb_cursor_uleb(c));
+        break;
+    case CFA_expression:
+        set_expr(m, reg, PB_RULE_EXPR);
+        break;
+    default:
+        set_expr(m, reg, PB_RULE_VAL_EXPR);
+        break; /* CFA_val_expression */
     }
 }
 
@@ -187,23 +201,44 @@ static void execute(struct machine *m, uint8_t op)
     uint64_t align = m->fde->code_align;
 
     switch (op) {
-    case CFA_nop: break;
-    case CFA_set_loc: set_loc(m); break;
-    case CFA_advance_loc1: m->loc += align * pb_cursor_u8(c); break;
-    case CFA_advance_loc2: m->loc += align * pb_cursor_u16(c); break;
-    case CFA_advance_loc4: m->loc += align * pb_cursor_u32(c); break;
-    case CFA_advance_loc8: m->loc += align * pb_cursor_u64(c); break;
-    case CFA_remember_state: remember(m); break;
-    case CFA_restore_state: restore_state(m); break;
-    case CFA_args_size: pb_cursor_uleb(c); break;
+    case CFA_nop:
+        break;
+    case CFA_set_loc:
+        set_loc(m);
+        break;
+    case CFA_advance_loc1:
+        m->loc += align * pb_cursor_u8(c);
+        break;
+    case CFA_advance_loc2:
+        m->loc += align * pb_cursor_u16(c);
+        break;
+    case CFA_advance_loc4:
+        m->loc += align * pb_cursor_u32(c);
+        break;
+    case CFA_advance_loc8:
+        m->loc += align * pb_cursor_u64(c);
+        break;
+    case CFA_remember_state:
+        remember(m);
+        break;
+    case CFA_restore_state:
+        restore_state(m);
+        break;
+    case CFA_args_size:
+        pb_cursor_uleb(c);
+        break;
     case CFA_negate_ra_state:
-    case CFA_negate_ra_state_with_pc: m->row->ra_signed = !m->row->ra_signed; break;
+    case CFA_negate_ra_state_with_pc:
+        m->row->ra_signed = !m->row->ra_signed;
+        break;
     case CFA_def_cfa:
     case CFA_def_cfa_register:
     case CFA_def_cfa_offset:
     case CFA_def_cfa_expression:
     case CFA_def_cfa_sf:
-    case CFA_def_cfa_offset_sf: execute_cfa(m, op); break;
+    case CFA_def_cfa_offset_sf:
+        execute_cfa(m, op);
+        break;
     case CFA_offset_extended:
     case CFA_restore_extended:
     case CFA_undefined:
@@ -214,8 +249,12 @@ static void execute(struct machine *m, uint8_t op)
     case CFA_val_offset:
     case CFA_val_offset_sf:
     case CFA_val_expression:
-    case CFA_negative_offset_extended: execute_rule(m, op); break;
-    default: m->failed = true; break;
+    case CFA_negative_offset_extended:
+        execute_rule(m, op);
+        break;
+    default:
+        m->failed = true;
+        break;
     }
 }
 
@@ -227,12 +266,18 @@ static void run(struct machine *m)
         uint8_t low = op & 0x3f;
 
         switch (op & 0xc0) {
-        case CFA_advance_loc: m->loc += m->fde->code_align * low; break;
+        case CFA_advance_loc:
+            m->loc += m->fde->code_align * low;
+            break;
         case CFA_offset:
             set_rule(m, low, PB_RULE_OFFSET, factored(m, pb_cursor_uleb(&m->c)));
             break;
-        case CFA_restore: restore_rule(m, low); break;
-        default: execute(m, op); break;
+        case CFA_restore:
+            restore_rule(m, low);
+            break;
+        default:
+            execute(m, op);
+            break;
         }
         if (m->loc > m->want)
             return;
@@ -290,17 +335,23 @@ static enum pb_cfi_result find_reg(const struct pb_cfi_rule *rule, unsigned reg,
     uint64_t from = reg;
 
     switch (rule->kind) {
-    case PB_RULE_UNDEFINED: return PB_CFI_END;
+    case PB_RULE_UNDEFINED:
+        return PB_CFI_END;
     case PB_RULE_OFFSET:
         return pb_stack_u64(s, cfa + (uint64_t)rule->n, ret) ? PB_CFI_OK : PB_CFI_NO_MEMORY;
-    case PB_RULE_VAL_OFFSET: *ret = cfa + (uint64_t)rule->n; return PB_CFI_OK;
+    case PB_RULE_VAL_OFFSET:
+        *ret = cfa + (uint64_t)rule->n;
+        return PB_CFI_OK;
     case PB_RULE_EXPR:
         result = pb_expr_eval(rule->expr, regs, s, bias, &cfa, &from);
         if (result != PB_CFI_OK)
             return result;
         return pb_stack_u64(s, from, ret) ? PB_CFI_OK : PB_CFI_NO_MEMORY;
-    case PB_RULE_VAL_EXPR: return pb_expr_eval(rule->expr, regs, s, bias, &cfa, ret);
-    case PB_RULE_REGISTER: from = (uint64_t)rule->n; break;
+    case PB_RULE_VAL_EXPR:
+        return pb_expr_eval(rule->expr, regs, s, bias, &cfa, ret);
+    case PB_RULE_REGISTER:
+        from = (uint64_t)rule->n;
+        break;
     case PB_RULE_UNSPECIFIED:
         if (reg == pb_arch.sp) { /* by definition of the CFA */
             *ret = cfa;
@@ -309,7 +360,8 @@ static enum pb_cfi_result find_reg(const struct pb_cfi_rule *rule, unsigned reg,
         if (!(pb_arch.callee_saved >> reg & 1))
             return PB_CFI_NO_REG;
         break;
-    case PB_RULE_SAME: break;
+    case PB_RULE_SAME:
+        break;
     }
     if (from >= PB_REGS_MAX || !(regs->known >> from & 1))
         return PB_CFI_NO_REG;

@@ -1,8 +1,8 @@
 /*
  * demangle.c - C++ names that a person can read.
  *
- * The return type, the parameters and the compiler's clone marks go; template
- * arguments are shortened from the inside out until the name fits.
+ * The return type, the parameters and the compiler's clone marks go; what is
+ * left in brackets is shortened from the inside out until the name fits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +32,8 @@ static bool is_word_char(char c)
  */
 static size_t operator_length(const char *begin, const char *p)
 {
-    static const char *const symbols[] = {"()", "<=>", "<<=", ">>=", "->*", "->", "<<", ">>",
-                                          "<=", ">=", "<", ">"};
+    static const char *const symbols[] = {"()", "<=>", "<<=", ">>=", "->*", "->",
+                                          "<<", ">>",  "<=",  ">=",  "<",   ">"};
     size_t len = strlen("operator");
 
     if (!starts_with(p, "operator") || is_word_char(p[len]) || (p > begin && is_word_char(p[-1])))
@@ -47,8 +47,8 @@ static size_t operator_length(const char *begin, const char *p)
 
 /* Marks in one demangled name, found in one scan. */
 struct marks {
-    const char *params;  /* the parameter list's bracket, NULL when there is none */
-    const char *name;    /* behind the return type */
+    const char *params; /* the parameter list's bracket, NULL when there is none */
+    const char *name;   /* behind the return type */
 };
 
 static void scan(const char *s, struct marks *ret)
@@ -80,26 +80,34 @@ static void scan(const char *s, struct marks *ret)
     }
 }
 
-/* Copies a name, template arguments deeper than `levels` replaced by an ellipsis. */
+/* Words whose brackets are part of a name; their length at p, or 0. */
+static size_t fixed_length(const char *begin, const char *p)
+{
+    static const char anonymous[] = "(anonymous namespace)";
+
+    return starts_with(p, anonymous) ? sizeof anonymous - 1 : operator_length(begin, p);
+}
+
+/* Copies a name, what stands deeper than `levels` in brackets replaced by an ellipsis. */
 static void put_shortened(struct pb_buf *out, const char *s, const char *end, int levels)
 {
     int depth = 0;
 
     for (const char *p = s; p < end;) {
-        size_t op = operator_length(s, p);
+        size_t fixed = fixed_length(s, p);
 
-        if (op) {
+        if (fixed) {
             if (depth <= levels)
-                pb_buf_add(out, p, op);
-            p += op;
+                pb_buf_add(out, p, fixed);
+            p += fixed;
             continue;
         }
-        if (*p == '>' && depth > 0 && p[-1] != '-')
+        if ((*p == ')' || (*p == '>' && p[-1] != '-')) && depth > 0)
             depth--;
         if (depth <= levels)
             pb_buf_putc(out, *p);
-        if (*p == '<') {
-            if (depth == levels)
+        if (*p == '<' || *p == '(') {
+            if (depth == levels && p[1] != ')')
                 pb_buf_puts(out, ELLIPSIS);
             depth++;
         }

@@ -3,6 +3,7 @@
 
 #define BYTES_MAX ((uint64_t)64 << 20) /* of line programs that are run, per file */
 
+/* clang-format off */
 enum {
     LNS_copy = 1, LNS_advance_pc, LNS_advance_line, LNS_set_file, LNS_set_column, LNS_negate_stmt,
     LNS_set_basic_block, LNS_const_add_pc, LNS_fixed_advance_pc,
@@ -11,6 +12,7 @@ enum {
     FORM_data2 = 0x05, FORM_data4 = 0x06, FORM_string = 0x08, FORM_data1 = 0x0b, FORM_strp = 0x0e,
     FORM_udata = 0x0f, FORM_line_strp = 0x1f,
 };
+/* clang-format on */
 
 struct row {
     uint64_t addr;
@@ -80,22 +82,32 @@ static const char *string_at(const struct pb_elf_range *section, uint64_t offset
 static const char *read_path(const struct program *p, struct pb_cursor *c, uint64_t form)
 {
     switch (form) {
-    case FORM_string: return pb_cursor_string(c);
+    case FORM_string:
+        return pb_cursor_string(c);
     case FORM_line_strp:
         return string_at(&p->d->line_str, pb_cursor_uint(c, p->u.offset_size));
-    case FORM_strp: return string_at(&p->d->str, pb_cursor_uint(c, p->u.offset_size));
-    default: pb_dwarf_skip_form(c, form, p->u.offset_size, 8); return NULL;
+    case FORM_strp:
+        return string_at(&p->d->str, pb_cursor_uint(c, p->u.offset_size));
+    default:
+        pb_dwarf_skip_form(c, form, p->u.offset_size, 8);
+        return NULL;
     }
 }
 
 static uint64_t read_index(const struct program *p, struct pb_cursor *c, uint64_t form)
 {
     switch (form) {
-    case FORM_data1: return pb_cursor_u8(c);
-    case FORM_data2: return pb_cursor_u16(c);
-    case FORM_data4: return pb_cursor_u32(c);
-    case FORM_udata: return pb_cursor_uleb(c);
-    default: pb_dwarf_skip_form(c, form, p->u.offset_size, 8); return 0;
+    case FORM_data1:
+        return pb_cursor_u8(c);
+    case FORM_data2:
+        return pb_cursor_u16(c);
+    case FORM_data4:
+        return pb_cursor_u32(c);
+    case FORM_udata:
+        return pb_cursor_uleb(c);
+    default:
+        pb_dwarf_skip_form(c, form, p->u.offset_size, 8);
+        return 0;
     }
 }
 
@@ -230,7 +242,8 @@ static void extended(struct program *p)
         if (pb_cursor_left(&c) >= 1 && pb_cursor_left(&c) <= 8)
             p->row.addr = pb_cursor_uint(&c, pb_cursor_left(&c));
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -251,14 +264,24 @@ static void special(struct program *p, uint8_t op)
 static void standard(struct program *p, uint8_t op)
 {
     switch (op) {
-    case LNS_copy: emit(p); break;
-    case LNS_advance_pc: p->row.addr += pb_cursor_uleb(&p->code) * p->min_len; break;
-    case LNS_advance_line: add_line(p, pb_cursor_sleb(&p->code)); break;
-    case LNS_set_file: p->row.file = pb_cursor_uleb(&p->code); break;
+    case LNS_copy:
+        emit(p);
+        break;
+    case LNS_advance_pc:
+        p->row.addr += pb_cursor_uleb(&p->code) * p->min_len;
+        break;
+    case LNS_advance_line:
+        add_line(p, pb_cursor_sleb(&p->code));
+        break;
+    case LNS_set_file:
+        p->row.file = pb_cursor_uleb(&p->code);
+        break;
     case LNS_const_add_pc:
         p->row.addr += (uint64_t)((255 - p->opcode_base) / p->line_range) * p->min_len;
         break;
-    case LNS_fixed_advance_pc: p->row.addr += pb_cursor_u16(&p->code); break;
+    case LNS_fixed_advance_pc:
+        p->row.addr += pb_cursor_u16(&p->code);
+        break;
     default: /* the header says how many operands there are to skip */
         for (uint8_t i = 0; i < p->lengths.p[op - 1]; i++)
             pb_cursor_uleb(&p->code);

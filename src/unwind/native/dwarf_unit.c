@@ -1,6 +1,7 @@
 /* dwarf_unit.c - from an address to its compilation unit, and to the unit's line program. */
 #include "unwind/native/dwarf_line.h"
 
+/* clang-format off */
 enum {
     AT_stmt_list = 0x10,
     FORM_addr = 0x01, FORM_block2 = 0x03, FORM_block4, FORM_data2, FORM_data4, FORM_data8,
@@ -13,6 +14,7 @@ enum {
     FORM_GNU_addr_index = 0x1f01, FORM_GNU_str_index, FORM_GNU_ref_alt = 0x1f20, FORM_GNU_strp_alt,
     UT_compile = 1, UT_partial = 3, UT_skeleton = 4,
 };
+/* clang-format on */
 
 bool pb_dwarf_next_unit(struct pb_cursor *c, struct pb_dwarf_unit *ret)
 {
@@ -31,6 +33,7 @@ bool pb_dwarf_next_unit(struct pb_cursor *c, struct pb_dwarf_unit *ret)
 
 void pb_dwarf_skip_form(struct pb_cursor *c, uint64_t form, size_t offset_size, size_t addr_size)
 {
+    /* clang-format off */
     switch (form) {
     case FORM_flag_present:
     case FORM_implicit_const: break;
@@ -64,6 +67,7 @@ void pb_dwarf_skip_form(struct pb_cursor *c, uint64_t form, size_t offset_size, 
     case FORM_block: case FORM_exprloc: pb_cursor_skip(c, pb_cursor_uleb(c)); break;
     default: pb_cursor_fail(c); break; /* FORM_indirect too: no compiler writes it here */
     }
+    /* clang-format on */
 }
 
 /* The attributes of one declaration in .debug_abbrev. */

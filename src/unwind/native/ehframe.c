@@ -34,14 +34,23 @@ static uint64_t pointer_value(struct pb_cursor *c, uint8_t encoding)
     switch (encoding & PE_FORM) {
     case PE_ABSPTR:
     case PE_UDATA8:
-    case PE_SDATA8: return pb_cursor_u64(c);
-    case PE_ULEB: return pb_cursor_uleb(c);
-    case PE_SLEB: return (uint64_t)pb_cursor_sleb(c);
-    case PE_UDATA2: return pb_cursor_u16(c);
-    case PE_SDATA2: return (uint64_t)(int64_t)(int16_t)pb_cursor_u16(c);
-    case PE_UDATA4: return pb_cursor_u32(c);
-    case PE_SDATA4: return (uint64_t)(int64_t)(int32_t)pb_cursor_u32(c);
-    default: pb_cursor_fail(c); return 0;
+    case PE_SDATA8:
+        return pb_cursor_u64(c);
+    case PE_ULEB:
+        return pb_cursor_uleb(c);
+    case PE_SLEB:
+        return (uint64_t)pb_cursor_sleb(c);
+    case PE_UDATA2:
+        return pb_cursor_u16(c);
+    case PE_SDATA2:
+        return (uint64_t)(int64_t)(int16_t)pb_cursor_u16(c);
+    case PE_UDATA4:
+        return pb_cursor_u32(c);
+    case PE_SDATA4:
+        return (uint64_t)(int64_t)(int32_t)pb_cursor_u32(c);
+    default:
+        pb_cursor_fail(c);
+        return 0;
     }
 }
 
@@ -50,10 +59,15 @@ uint64_t pb_eh_pointer(struct pb_cursor *c, uint8_t encoding, uint64_t vaddr, ui
     uint64_t v = pointer_value(c, encoding);
 
     switch (encoding & PE_APPLY) {
-    case 0: return v;
-    case PE_PCREL: return v + vaddr;
-    case PE_DATAREL: return v + datarel;
-    default: pb_cursor_fail(c); return 0;
+    case 0:
+        return v;
+    case PE_PCREL:
+        return v + vaddr;
+    case PE_DATAREL:
+        return v + datarel;
+    default:
+        pb_cursor_fail(c);
+        return 0;
     }
 }
 
@@ -84,16 +98,24 @@ static void read_augmentation(const char *aug, struct pb_cursor *c, uint8_t *enc
         uint8_t personality;
 
         switch (*p) {
-        case 'R': *encoding = pb_cursor_u8(c); break;
-        case 'L': pb_cursor_u8(c); break;
-        case 'S': *is_signal = true; break;
+        case 'R':
+            *encoding = pb_cursor_u8(c);
+            break;
+        case 'L':
+            pb_cursor_u8(c);
+            break;
+        case 'S':
+            *is_signal = true;
+            break;
         case 'P':
             personality = pb_cursor_u8(c);
             pointer_value(c, personality);
             break;
         case 'B':
-        case 'G': break; /* aarch64: B key, tagged memory; no data */
-        default: return; /* the length in front lets us skip what we do not know */
+        case 'G':
+            break; /* aarch64: B key, tagged memory; no data */
+        default:
+            return; /* the length in front lets us skip what we do not know */
         }
     }
 }

@@ -25,7 +25,7 @@ struct pb_eh {
     struct pb_elf_range hdr;
     const uint8_t *table; /* the sorted table of .eh_frame_hdr, NULL when not usable */
     size_t ntable;
-    size_t width; /* bytes of one number in it: 4 or 8 */
+    size_t width;              /* bytes of one number in it: 4 or 8 */
     struct pb_eh_entry *index; /* built at first use when there is no table */
     size_t nindex;
     bool indexed;

@@ -1,6 +1,7 @@
 /* expr.c - DWARF expressions, the part that call frame information may use. */
 #include "unwind/native/cfi.h"
 
+/* clang-format off */
 enum {
     OP_addr = 0x03, OP_deref = 0x06,
     OP_const1u = 0x08, OP_const1s, OP_const2u, OP_const2s, OP_const4u, OP_const4s, OP_const8u,
@@ -11,6 +12,7 @@ enum {
     OP_lit0 = 0x30, OP_lit31 = 0x4f, OP_reg0 = 0x50, OP_reg31 = 0x6f, OP_breg0 = 0x70,
     OP_breg31 = 0x8f, OP_regx = 0x90, OP_bregx = 0x92, OP_deref_size = 0x94, OP_nop = 0x96,
 };
+/* clang-format on */
 
 #define STACK_MAX 64
 #define STEPS_MAX 4096 /* an expression may branch backwards for ever */
@@ -115,6 +117,7 @@ static void binary(struct machine *m, uint8_t op)
     uint64_t b = pop(m), a = pop(m);
     int64_t sa = (int64_t)a, sb = (int64_t)b;
 
+    /* clang-format off */
     switch (op) {
     case OP_and: push(m, a & b); break;
     case OP_or: push(m, a | b); break;
@@ -135,6 +138,7 @@ static void binary(struct machine *m, uint8_t op)
     case OP_lt: push(m, sa < sb); break;
     default: fail(m, PB_CFI_BAD); break;
     }
+    /* clang-format on */
 }
 
 static void constant(struct machine *m, uint8_t op)
@@ -142,16 +146,34 @@ static void constant(struct machine *m, uint8_t op)
     struct pb_cursor *c = &m->code;
 
     switch (op) {
-    case OP_const1u: push(m, pb_cursor_u8(c)); break;
-    case OP_const1s: push(m, (uint64_t)(int64_t)(int8_t)pb_cursor_u8(c)); break;
-    case OP_const2u: push(m, pb_cursor_u16(c)); break;
-    case OP_const2s: push(m, (uint64_t)(int64_t)(int16_t)pb_cursor_u16(c)); break;
-    case OP_const4u: push(m, pb_cursor_u32(c)); break;
-    case OP_const4s: push(m, (uint64_t)(int64_t)(int32_t)pb_cursor_u32(c)); break;
+    case OP_const1u:
+        push(m, pb_cursor_u8(c));
+        break;
+    case OP_const1s:
+        push(m, (uint64_t)(int64_t)(int8_t)pb_cursor_u8(c));
+        break;
+    case OP_const2u:
+        push(m, pb_cursor_u16(c));
+        break;
+    case OP_const2s:
+        push(m, (uint64_t)(int64_t)(int16_t)pb_cursor_u16(c));
+        break;
+    case OP_const4u:
+        push(m, pb_cursor_u32(c));
+        break;
+    case OP_const4s:
+        push(m, (uint64_t)(int64_t)(int32_t)pb_cursor_u32(c));
+        break;
     case OP_const8u:
-    case OP_const8s: push(m, pb_cursor_u64(c)); break;
-    case OP_constu: push(m, pb_cursor_uleb(c)); break;
-    default: push(m, (uint64_t)pb_cursor_sleb(c)); break;
+    case OP_const8s:
+        push(m, pb_cursor_u64(c));
+        break;
+    case OP_constu:
+        push(m, pb_cursor_uleb(c));
+        break;
+    default:
+        push(m, (uint64_t)pb_cursor_sleb(c));
+        break;
     }
 }
 
@@ -160,10 +182,18 @@ static void rearrange(struct machine *m, uint8_t op)
     uint64_t a, b, c;
 
     switch (op) {
-    case OP_dup: push(m, peek(m, 0)); break;
-    case OP_drop: pop(m); break;
-    case OP_over: push(m, peek(m, 1)); break;
-    case OP_pick: push(m, peek(m, pb_cursor_u8(&m->code))); break;
+    case OP_dup:
+        push(m, peek(m, 0));
+        break;
+    case OP_drop:
+        pop(m);
+        break;
+    case OP_over:
+        push(m, peek(m, 1));
+        break;
+    case OP_pick:
+        push(m, peek(m, pb_cursor_u8(&m->code)));
+        break;
     case OP_swap:
         a = pop(m), b = pop(m);
         push(m, a), push(m, b);
@@ -181,26 +211,49 @@ static void execute_other(struct machine *m, uint8_t op)
     int16_t distance;
 
     switch (op) {
-    case OP_addr: push(m, pb_cursor_u64(&m->code) + m->bias); break;
-    case OP_deref: deref(m, 8); break;
-    case OP_deref_size: deref(m, pb_cursor_u8(&m->code)); break;
-    case OP_abs: v = pop(m); push(m, (int64_t)v < 0 ? 0 - v : v); break;
-    case OP_neg: push(m, 0 - pop(m)); break;
-    case OP_not: push(m, ~pop(m)); break;
-    case OP_plus_uconst: v = pop(m); push(m, v + pb_cursor_uleb(&m->code)); break;
-    case OP_skip: jump(m, (int16_t)pb_cursor_u16(&m->code)); break;
+    case OP_addr:
+        push(m, pb_cursor_u64(&m->code) + m->bias);
+        break;
+    case OP_deref:
+        deref(m, 8);
+        break;
+    case OP_deref_size:
+        deref(m, pb_cursor_u8(&m->code));
+        break;
+    case OP_abs:
+        v = pop(m);
+        push(m, (int64_t)v < 0 ? 0 - v : v);
+        break;
+    case OP_neg:
+        push(m, 0 - pop(m));
+        break;
+    case OP_not:
+        push(m, ~pop(m));
+        break;
+    case OP_plus_uconst:
+        v = pop(m);
+        push(m, v + pb_cursor_uleb(&m->code));
+        break;
+    case OP_skip:
+        jump(m, (int16_t)pb_cursor_u16(&m->code));
+        break;
     case OP_bra:
         distance = (int16_t)pb_cursor_u16(&m->code);
         if (pop(m))
             jump(m, distance);
         break;
-    case OP_regx: push_reg(m, pb_cursor_uleb(&m->code), 0); break;
+    case OP_regx:
+        push_reg(m, pb_cursor_uleb(&m->code), 0);
+        break;
     case OP_bregx:
         v = pb_cursor_uleb(&m->code);
         push_reg(m, v, pb_cursor_sleb(&m->code));
         break;
-    case OP_nop: break;
-    default: binary(m, op); break;
+    case OP_nop:
+        break;
+    default:
+        binary(m, op);
+        break;
     }
 }
 

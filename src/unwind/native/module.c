@@ -162,8 +162,8 @@ bool pb_modules_read_code(struct pb_modules *ms, uint64_t addr, void *buf, size_
 
 struct function_search {
     uint64_t vaddr;
-    uint64_t start, end;  /* of the innermost symbol around vaddr */
-    uint64_t before;      /* the last function symbol at or in front of vaddr */
+    uint64_t start, end; /* of the innermost symbol around vaddr */
+    uint64_t before;     /* the last function symbol at or in front of vaddr */
     uint64_t before_size;
 };
 

@@ -49,8 +49,8 @@ static bool push_frame(struct walk *w, enum pb_native_how how)
         w->v = v;
         w->cap = cap;
     }
-    w->v[w->n++] = (struct pb_native_frame){
-        .pc = w->regs.pc, .sp = w->regs.sp, .cfa = w->regs.sp, .how = how};
+    w->v[w->n++] =
+        (struct pb_native_frame){.pc = w->regs.pc, .sp = w->regs.sp, .cfa = w->regs.sp, .how = how};
     return true;
 }
 
@@ -76,11 +76,18 @@ static enum step step_cfi(struct walk *w, enum pb_native_end *why)
         return STEP_NO_CFI;
     f->is_signal = fde.is_signal;
     switch (pb_cfi_apply(&fde, &row, &w->s, m->bias, &w->regs, &f->cfa)) {
-    case PB_CFI_OK: break;
-    case PB_CFI_END: return STEP_END;
-    case PB_CFI_BAD: return STEP_NO_CFI;
-    case PB_CFI_NO_REG: *why = PB_NATIVE_NO_REG; return STEP_FAILED;
-    case PB_CFI_NO_MEMORY: *why = PB_NATIVE_NO_MEMORY; return STEP_FAILED;
+    case PB_CFI_OK:
+        break;
+    case PB_CFI_END:
+        return STEP_END;
+    case PB_CFI_BAD:
+        return STEP_NO_CFI;
+    case PB_CFI_NO_REG:
+        *why = PB_NATIVE_NO_REG;
+        return STEP_FAILED;
+    case PB_CFI_NO_MEMORY:
+        *why = PB_NATIVE_NO_MEMORY;
+        return STEP_FAILED;
     }
     if (w->regs.pc == 0)
         return STEP_END;
@@ -236,8 +243,8 @@ bool pb_native_is_exact(const struct pb_native_frame *v, size_t i)
 }
 
 void pb_native_unwind(struct pb_native *n, const struct pb_regs *regs,
-                      const struct pb_stack_copy *stack, size_t max_frames,
-                      struct pb_arena *a, struct pb_native_stack *ret)
+                      const struct pb_stack_copy *stack, size_t max_frames, struct pb_arena *a,
+                      struct pb_native_stack *ret)
 {
     struct walk w = {
         .ms = &n->modules,

@@ -15,41 +15,39 @@
  * o  64-bit address             g  ModRM, and an immediate only for test (reg 0, 1)
  * p  prefix or escape           x  no instruction in 64-bit mode
  */
-static const char map0[257] =
-    "mmmmbzxxmmmmbzxp" /* 00 */
-    "mmmmbzxxmmmmbzxx" /* 10 */
-    "mmmmbzpxmmmmbzpx" /* 20 */
-    "mmmmbzpxmmmmbzpx" /* 30 */
-    "pppppppppppppppp" /* 40 */
-    "................" /* 50 */
-    "xxpmppppzZbM...." /* 60 */
-    "bbbbbbbbbbbbbbbb" /* 70 */
-    "MZxMmmmmmmmmmmmm" /* 80 */
-    "..........x....." /* 90 */
-    "oooo....bz......" /* a0 */
-    "bbbbbbbbvvvvvvvv" /* b0 */
-    "MMw.ppMZe.w..bx." /* c0 */
-    "mmmmxxx.mmmmmmmm" /* d0 */
-    "bbbbbbbbrrxb...." /* e0 */
-    "p.pp..gg......mm"; /* f0 */
+static const char map0[257] = "mmmmbzxxmmmmbzxp"  /* 00 */
+                              "mmmmbzxxmmmmbzxx"  /* 10 */
+                              "mmmmbzpxmmmmbzpx"  /* 20 */
+                              "mmmmbzpxmmmmbzpx"  /* 30 */
+                              "pppppppppppppppp"  /* 40 */
+                              "................"  /* 50 */
+                              "xxpmppppzZbM...."  /* 60 */
+                              "bbbbbbbbbbbbbbbb"  /* 70 */
+                              "MZxMmmmmmmmmmmmm"  /* 80 */
+                              "..........x....."  /* 90 */
+                              "oooo....bz......"  /* a0 */
+                              "bbbbbbbbvvvvvvvv"  /* b0 */
+                              "MMw.ppMZe.w..bx."  /* c0 */
+                              "mmmmxxx.mmmmmmmm"  /* d0 */
+                              "bbbbbbbbrrxb...."  /* e0 */
+                              "p.pp..gg......mm"; /* f0 */
 
-static const char map1[257] =
-    "mmmmx.....x.xm.M" /* 00 */
-    "mmmmmmmmmmmmmmmm" /* 10 */
-    "mmmmmmmmmmmmmmmm" /* 20 */
-    "........pxpxxxxx" /* 30 */
-    "mmmmmmmmmmmmmmmm" /* 40 */
-    "mmmmmmmmmmmmmmmm" /* 50 */
-    "mmmmmmmmmmmmmmmm" /* 60 */
-    "MMMMmmm.mmmmmmmm" /* 70 */
-    "rrrrrrrrrrrrrrrr" /* 80 */
-    "mmmmmmmmmmmmmmmm" /* 90 */
-    "...mMmxx...mMmmm" /* a0 */
-    "mmmmmmmmmmMmmmmm" /* b0 */
-    "mmMmMMMm........" /* c0 */
-    "mmmmmmmmmmmmmmmm" /* d0 */
-    "mmmmmmmmmmmmmmmm" /* e0 */
-    "mmmmmmmmmmmmmmmm"; /* f0 */
+static const char map1[257] = "mmmmx.....x.xm.M"  /* 00 */
+                              "mmmmmmmmmmmmmmmm"  /* 10 */
+                              "mmmmmmmmmmmmmmmm"  /* 20 */
+                              "........pxpxxxxx"  /* 30 */
+                              "mmmmmmmmmmmmmmmm"  /* 40 */
+                              "mmmmmmmmmmmmmmmm"  /* 50 */
+                              "mmmmmmmmmmmmmmmm"  /* 60 */
+                              "MMMMmmm.mmmmmmmm"  /* 70 */
+                              "rrrrrrrrrrrrrrrr"  /* 80 */
+                              "mmmmmmmmmmmmmmmm"  /* 90 */
+                              "...mMmxx...mMmmm"  /* a0 */
+                              "mmmmmmmmmmMmmmmm"  /* b0 */
+                              "mmMmMMMm........"  /* c0 */
+                              "mmmmmmmmmmmmmmmm"  /* d0 */
+                              "mmmmmmmmmmmmmmmm"  /* e0 */
+                              "mmmmmmmmmmmmmmmm"; /* f0 */
 
 enum { REX_B = 1, REX_X = 2, REX_R = 4, REX_W = 8 };
 
@@ -63,11 +61,13 @@ struct decoder {
 
 static bool is_legacy_prefix(uint8_t b)
 {
+    /* clang-format off */
     switch (b) {
     case 0x26: case 0x2e: case 0x36: case 0x3e: case 0x64: case 0x65: /* segments */
     case 0x66: case 0x67: case 0xf0: case 0xf2: case 0xf3: return true;
     default: return false;
     }
+    /* clang-format on */
 }
 
 static uint8_t inverted_rxb(uint8_t b)
@@ -126,13 +126,19 @@ static void read_opcode(struct decoder *d)
 static char shape_of(const struct pb_x86_insn *i)
 {
     switch (i->map) {
-    case 0: return i->is_vector ? 'x' : map0[i->opcode];
-    case 1: return map1[i->opcode];
-    case 2: return 'm';
-    case 3: return 'M';
+    case 0:
+        return i->is_vector ? 'x' : map0[i->opcode];
+    case 1:
+        return map1[i->opcode];
+    case 2:
+        return 'm';
+    case 3:
+        return 'M';
     case 5:
-    case 6: return i->is_vector ? 'm' : 'x';
-    default: return 'x';
+    case 6:
+        return i->is_vector ? 'm' : 'x';
+    default:
+        return 'x';
     }
 }
 
@@ -182,11 +188,21 @@ static void read_immediate(struct decoder *d, char shape)
         shape = (i->reg & 7) > 1 ? '.' : i->opcode == 0xf6 ? 'b' : 'z';
     switch (shape) {
     case 'b':
-    case 'M': i->imm = (int8_t)pb_cursor_u8(&d->c); break;
-    case 'w': i->imm = pb_cursor_u16(&d->c); break;
-    case 'e': i->imm = (int64_t)pb_cursor_uint(&d->c, 3); break;
-    case 'o': i->imm = (int64_t)pb_cursor_uint(&d->c, d->addr32 ? 4 : 8); break;
-    case 'r': i->imm = (int32_t)pb_cursor_u32(&d->c); break;
+    case 'M':
+        i->imm = (int8_t)pb_cursor_u8(&d->c);
+        break;
+    case 'w':
+        i->imm = pb_cursor_u16(&d->c);
+        break;
+    case 'e':
+        i->imm = (int64_t)pb_cursor_uint(&d->c, 3);
+        break;
+    case 'o':
+        i->imm = (int64_t)pb_cursor_uint(&d->c, d->addr32 ? 4 : 8);
+        break;
+    case 'r':
+        i->imm = (int32_t)pb_cursor_u32(&d->c);
+        break;
     case 'v':
         if (i->wide) {
             i->imm = (int64_t)pb_cursor_u64(&d->c);
@@ -195,10 +211,11 @@ static void read_immediate(struct decoder *d, char shape)
         /* fall through */
     case 'z':
     case 'Z':
-        i->imm = d->size16 && !i->wide ? (int16_t)pb_cursor_u16(&d->c)
-                                       : (int32_t)pb_cursor_u32(&d->c);
+        i->imm =
+            d->size16 && !i->wide ? (int16_t)pb_cursor_u16(&d->c) : (int32_t)pb_cursor_u32(&d->c);
         break;
-    default: break;
+    default:
+        break;
     }
 }
 

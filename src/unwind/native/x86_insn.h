@@ -25,7 +25,7 @@ struct pb_x86_insn {
     bool is_vector; /* VEX or EVEX encoded */
     bool wide;      /* REX.W */
     bool has_modrm;
-    bool is_mem;    /* the r/m operand is memory: base + index + disp */
+    bool is_mem;     /* the r/m operand is memory: base + index + disp */
     uint8_t low;     /* register in the opcode's low bits */
     uint8_t reg, rm; /* registers by hardware number; rm only when not is_mem */
     uint8_t base, index;

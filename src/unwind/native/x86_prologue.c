@@ -97,8 +97,7 @@ static bool slot_address(const struct guesser *g, const struct pb_x86_state *st,
         return true;
     }
     for (uint8_t r = 0; r < 16; r++) {
-        if (st->reg[r].kind == addr.kind && st->reg[r].reg == addr.reg &&
-            actual(g->regs, r, ret)) {
+        if (st->reg[r].kind == addr.kind && st->reg[r].reg == addr.reg && actual(g->regs, r, ret)) {
             *ret = *ret - (uint64_t)st->reg[r].n + (uint64_t)addr.n;
             return true;
         }
@@ -226,8 +225,8 @@ static bool is_direct_jump(const struct pb_x86_insn *i)
 {
     if (i->map == 1)
         return !i->is_vector && i->opcode >= 0x80 && i->opcode <= 0x8f;
-    return i->map == 0 && ((i->opcode >= 0x70 && i->opcode <= 0x7f) || i->opcode == 0xe9 ||
-                           i->opcode == 0xeb);
+    return i->map == 0 &&
+           ((i->opcode >= 0x70 && i->opcode <= 0x7f) || i->opcode == 0xe9 || i->opcode == 0xeb);
 }
 
 size_t pb_x86_jumps_out(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t *v, size_t cap)

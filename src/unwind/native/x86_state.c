@@ -129,13 +129,20 @@ static void step_arithmetic(struct pb_x86_state *st, const struct pb_x86_insn *i
         return;
     }
     switch (i->reg & 7) {
-    case 0: st->reg[i->rm] = i->wide ? plus(st->reg[i->rm], i->imm) : unknown; break;
+    case 0:
+        st->reg[i->rm] = i->wide ? plus(st->reg[i->rm], i->imm) : unknown;
+        break;
     case 5:
         st->reg[i->rm] = i->wide ? plus(st->reg[i->rm], (int64_t)(0 - (uint64_t)i->imm)) : unknown;
         break;
-    case 4: align(st, i->rm); break;
-    case 7: break; /* cmp */
-    default: forget(st, i->rm); break;
+    case 4:
+        align(st, i->rm);
+        break;
+    case 7:
+        break; /* cmp */
+    default:
+        forget(st, i->rm);
+        break;
     }
 }
 
@@ -152,11 +159,18 @@ static enum pb_x86_flow step_group5(struct pb_x86_state *st, const struct pb_x86
 {
     switch (i->reg & 7) {
     case 2:
-    case 3: after_call(st); return PB_X86_CALL;
+    case 3:
+        after_call(st);
+        return PB_X86_CALL;
     case 4:
-    case 5: return PB_X86_JUMP;
-    case 6: push(st, unknown); return PB_X86_NEXT;
-    default: forget(st, i->rm); return PB_X86_NEXT;
+    case 5:
+        return PB_X86_JUMP;
+    case 6:
+        push(st, unknown);
+        return PB_X86_NEXT;
+    default:
+        forget(st, i->rm);
+        return PB_X86_NEXT;
     }
 }
 
@@ -262,24 +276,49 @@ enum pb_x86_flow pb_x86_state_step(struct pb_x86_state *st, const struct pb_x86_
     switch (i->opcode) {
     case 0x68:
     case 0x6a:
-    case 0x9c: push(st, unknown); return PB_X86_NEXT;
-    case 0x9d: pop(st); return PB_X86_NEXT;
+    case 0x9c:
+        push(st, unknown);
+        return PB_X86_NEXT;
+    case 0x9d:
+        pop(st);
+        return PB_X86_NEXT;
     case 0x81:
-    case 0x83: step_arithmetic(st, i); return PB_X86_NEXT;
+    case 0x83:
+        step_arithmetic(st, i);
+        return PB_X86_NEXT;
     case 0x89:
-    case 0x8b: step_mov(st, i); return PB_X86_NEXT;
-    case 0x8d: st->reg[i->reg] = i->wide ? operand_address(st, i) : unknown; return PB_X86_NEXT;
+    case 0x8b:
+        step_mov(st, i);
+        return PB_X86_NEXT;
+    case 0x8d:
+        st->reg[i->reg] = i->wide ? operand_address(st, i) : unknown;
+        return PB_X86_NEXT;
     case 0xc9:
         st->reg[PB_X86_RSP] = st->reg[PB_X86_RBP];
         st->reg[PB_X86_RBP] = pop(st);
         return PB_X86_NEXT;
-    case 0xe0: case 0xe1: case 0xe2: case 0xe3: return PB_X86_BRANCH;
-    case 0xe8: after_call(st); return PB_X86_CALL;
-    case 0xe9: case 0xeb: return PB_X86_JUMP;
-    case 0xc2: case 0xc3: return PB_X86_RETURN;
-    case 0xf4: case 0xcc: return PB_X86_JUMP; /* hlt, int3: never go on */
-    case 0xff: return step_group5(st, i);
-    default: step_unfollowed(st, i); return PB_X86_NEXT;
+    case 0xe0:
+    case 0xe1:
+    case 0xe2:
+    case 0xe3:
+        return PB_X86_BRANCH;
+    case 0xe8:
+        after_call(st);
+        return PB_X86_CALL;
+    case 0xe9:
+    case 0xeb:
+        return PB_X86_JUMP;
+    case 0xc2:
+    case 0xc3:
+        return PB_X86_RETURN;
+    case 0xf4:
+    case 0xcc:
+        return PB_X86_JUMP; /* hlt, int3: never go on */
+    case 0xff:
+        return step_group5(st, i);
+    default:
+        step_unfollowed(st, i);
+        return PB_X86_NEXT;
     }
 }
 
@@ -296,10 +335,15 @@ bool pb_x86_state_at(struct pb_x86_state *ret, const uint8_t *code, size_t len, 
             return false;
         off += i.len;
         switch (pb_x86_state_step(ret, &i)) {
-        case PB_X86_BRANCH: body = *ret; break;
+        case PB_X86_BRANCH:
+            body = *ret;
+            break;
         case PB_X86_JUMP:
-        case PB_X86_RETURN: *ret = body; break;
-        default: break;
+        case PB_X86_RETURN:
+            *ret = body;
+            break;
+        default:
+            break;
         }
     }
     return off == at;
@@ -318,15 +362,19 @@ bool pb_x86_state_at_return(struct pb_x86_state *ret, const uint8_t *code, size_
             return false;
         at += i.len;
         switch (pb_x86_state_step(ret, &i)) {
-        case PB_X86_NEXT: break;
-        case PB_X86_RETURN: *ret = before; return true;
+        case PB_X86_NEXT:
+            break;
+        case PB_X86_RETURN:
+            *ret = before;
+            return true;
         case PB_X86_JUMP:
             to = (int64_t)at + i.imm;
             if ((i.opcode != 0xe9 && i.opcode != 0xeb) || to < 0 || to >= (int64_t)len)
                 return false;
             at = (size_t)to;
             break;
-        default: return false;
+        default:
+            return false;
         }
     }
     return false;

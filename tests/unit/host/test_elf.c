@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "pb_test.h"
 #include "host/elf.h"
 #include "host/elf_image.h"
 #include "host/maps.h"
+#include "pb_test.h"
 
 static const struct pb_map *map_of(const struct pb_maps *maps, const void *addr)
 {

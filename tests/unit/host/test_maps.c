@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pb_test.h"
 #include "host/maps.h"
+#include "pb_test.h"
 
 static void parses_every_kind_of_line(void **state)
 {

@@ -78,8 +78,8 @@ static inline void put_line_code(struct bytes *b, uint8_t first_file)
     put(b, "\2\4\3\x08\1", 5); /* advance both, copy: line 20 */
     put(b, "\2\4", 2);
     put(b, file + 2, 2);
-    put(b, "\3\x73\1", 3);     /* line 7 of the other file */
-    put(b, "\2\4\0\1\1", 5);   /* end of sequence */
+    put(b, "\3\x73\1", 3);   /* line 7 of the other file */
+    put(b, "\2\4\0\1\1", 5); /* end of sequence */
 }
 
 static inline void build_line(struct bytes *b, unsigned version)
@@ -93,7 +93,7 @@ static inline void build_line(struct bytes *b, unsigned version)
         put(b, "\x08\0", 2);
     header = b->n;
     put_number(b, 0, 4);
-    put(b, "\1\1\1", 3); /* minimum length, operations, is_stmt */
+    put(b, "\1\1\1", 3);       /* minimum length, operations, is_stmt */
     put(b, "\xfb\x0e\x0d", 3); /* line base -5, range 14, first special opcode 13 */
     put(b, lengths, sizeof lengths);
     if (version == 5)

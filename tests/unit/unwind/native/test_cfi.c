@@ -37,8 +37,8 @@ static void build(struct image *i, const char *aug, const uint8_t *instructions,
 {
     struct image cie = {.n = 0}, fde = {.n = 0};
     uint8_t head[] = {1, (uint8_t)0x78, (uint8_t)pb_arch.ra}; /* alignments 1 and -8 */
-    uint8_t initial[] = {0x0c, (uint8_t)pb_arch.sp, 8,           /* CFA is sp + 8 */
-                         (uint8_t)(0x80 | pb_arch.ra), 1};       /* return address at CFA - 8 */
+    uint8_t initial[] = {0x0c, (uint8_t)pb_arch.sp, 8,        /* CFA is sp + 8 */
+                         (uint8_t)(0x80 | pb_arch.ra), 1};    /* return address at CFA - 8 */
     uint8_t encoding[] = {1, 0x1b};
 
     i->n = 0;
@@ -118,20 +118,20 @@ static void rows_follow_the_address(void **state)
 static void every_way_to_set_a_rule(void **state)
 {
     static const uint8_t cfi[] = {
-        0x05, 1, 3,    /* offset_extended */
-        0x07, 2,       /* undefined */
-        0x08, 3,       /* same_value */
-        0x09, 4, 5,    /* register */
-        0x11, 5, 0x7e, /* offset_extended_sf -2 */
-        0x14, 6, 2,    /* val_offset */
-        0x15, 8, 0x7f, /* val_offset_sf -1 */
-        0x2f, 9, 2,    /* GNU_negative_offset_extended */
-        0x2e, 32,      /* GNU_args_size */
-        0x10, 10, 1, 0x30, /* expression: lit0 */
-        0x16, 11, 1, 0x31, /* val_expression: lit1 */
-        0x2d,          /* negate_ra_state */
-        0x05, 100, 1,  /* a vector register: ignored */
-        0x13, 0x7c,    /* def_cfa_offset_sf -4 */
+        0x05, 1,    3,          /* offset_extended */
+        0x07, 2,                /* undefined */
+        0x08, 3,                /* same_value */
+        0x09, 4,    5,          /* register */
+        0x11, 5,    0x7e,       /* offset_extended_sf -2 */
+        0x14, 6,    2,          /* val_offset */
+        0x15, 8,    0x7f,       /* val_offset_sf -1 */
+        0x2f, 9,    2,          /* GNU_negative_offset_extended */
+        0x2e, 32,               /* GNU_args_size */
+        0x10, 10,   1,    0x30, /* expression: lit0 */
+        0x16, 11,   1,    0x31, /* val_expression: lit1 */
+        0x2d,                   /* negate_ra_state */
+        0x05, 100,  1,          /* a vector register: ignored */
+        0x13, 0x7c,             /* def_cfa_offset_sf -4 */
     };
     struct pb_cfi_row row;
 
@@ -155,9 +155,9 @@ static void every_way_to_set_a_rule(void **state)
 
 static void remembers_and_restores(void **state)
 {
-    static const uint8_t cfi[] = {0x0e, 16, 0x83, 2, 0x0a, /* remember */
-                                  0x41, 0x0e, 8, 0xc3,     /* epilogue: restore register 3 */
-                                  0x41, 0x0b};             /* back in the body */
+    static const uint8_t cfi[] = {0x0e, 16,   0x83, 2,    0x0a, /* remember */
+                                  0x41, 0x0e, 8,    0xc3,       /* epilogue: restore register 3 */
+                                  0x41, 0x0b};                  /* back in the body */
     struct pb_cfi_row row;
 
     (void)state;
@@ -274,7 +274,7 @@ static void evaluates_the_plt_expression(void **state)
 static void evaluates_arithmetic_and_memory(void **state)
 {
     static const uint8_t sum[] = {0x08, 40, 0x31, 0x22, 0x31, 0x1c, 0x32, 0x1e}; /* (40+1-1)*2 */
-    static const uint8_t deref[] = {0x0a, 0x00, 0x70, 0x94, 2};                 /* u16 at 0x7000 */
+    static const uint8_t deref[] = {0x0a, 0x00, 0x70, 0x94, 2};                  /* u16 at 0x7000 */
     static const uint8_t branch[] = {0x30, 0x28, 1, 0, 0x35, 0x36}; /* lit0; bra +1; lit5; lit6 */
     static const uint8_t address[] = {0x03, 1, 0, 0, 0, 0, 0, 0, 0};
     static const uint8_t by_zero[] = {0x31, 0x30, 0x1b};

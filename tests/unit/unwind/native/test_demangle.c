@@ -57,6 +57,18 @@ static void templates_shrink_from_the_inside(void **state)
     assert_name(symbol, 4, "f…");
 }
 
+/* A lambda is named by the function around it, parameters and all. */
+static void local_functions_keep_their_place(void **state)
+{
+    static const char symbol[] = "_ZZN12_GLOBAL__N_13runISt6vectorIiSaIiEEEEvT_iENKUliE_clEi";
+
+    (void)state;
+    assert_name(symbol, 200,
+                "(anonymous namespace)::run<std::vector<int, std::allocator<int> > >"
+                "(std::vector<int, std::allocator<int> >, int)::{lambda(int)#1}::operator()");
+    assert_name(symbol, 80, "(anonymous namespace)::run<…>(…)::{lambda(…)#1}::operator()");
+}
+
 static void rust_loses_its_hash(void **state)
 {
     (void)state;
@@ -70,6 +82,7 @@ int main(void)
         cmocka_unit_test(parameters_and_return_types_go),
         cmocka_unit_test(operators_keep_their_brackets),
         cmocka_unit_test(templates_shrink_from_the_inside),
+        cmocka_unit_test(local_functions_keep_their_place),
         cmocka_unit_test(rust_loses_its_hash),
     };
 

@@ -25,8 +25,10 @@ static void set_up(struct scene *s, unsigned version)
     build_info(&s->info, version, 0);
     build_abbrev(&s->abbrev);
     build_aranges(&s->aranges, 0, LINE_CODE, 16);
-    s->d = (struct pb_dwarf){.line = range(&s->line), .line_str = range(&s->line_str),
-                             .info = range(&s->info), .abbrev = range(&s->abbrev),
+    s->d = (struct pb_dwarf){.line = range(&s->line),
+                             .line_str = range(&s->line_str),
+                             .info = range(&s->info),
+                             .abbrev = range(&s->abbrev),
                              .aranges = range(&s->aranges)};
 }
 
@@ -69,8 +71,8 @@ static void version_5(void **state)
 
 static void many_addresses_in_one_run(void **state)
 {
-    struct pb_want w[4] = {{.vaddr = 1}, {.vaddr = LINE_CODE}, {.vaddr = LINE_CODE + 9},
-                           {.vaddr = LINE_CODE + 100}};
+    struct pb_want w[4] = {
+        {.vaddr = 1}, {.vaddr = LINE_CODE}, {.vaddr = LINE_CODE + 9}, {.vaddr = LINE_CODE + 100}};
     struct scene s;
 
     (void)state;

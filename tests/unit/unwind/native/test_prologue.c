@@ -23,21 +23,21 @@ static void knows_the_length_of_instructions(void **state)
 {
     (void)state;
     assert_length("\x90", 1);
-    assert_length("\xf3\x0f\x1e\xfa", 4);                      /* endbr64 */
-    assert_length("\x48\x83\xec\x40", 4);                      /* sub rsp,0x40 */
-    assert_length("\x48\xb8\1\2\3\4\5\6\7\x08", 10);           /* movabs */
-    assert_length("\x66\xb8\1\2", 4);                          /* mov ax,imm16 */
-    assert_length("\x66\x2e\x0f\x1f\x84\0\0\0\0\0", 10);       /* long nop */
-    assert_length("\xc7\x44\x24\x08\1\0\0\0", 8);              /* mov [rsp+8],imm32 */
-    assert_length("\xf7\xc1\1\0\0\0", 6);                      /* test ecx,imm32 */
-    assert_length("\xf7\xd9", 2);                              /* neg ecx */
-    assert_length("\xff\x15\1\2\3\4", 6);                      /* call [rip+..] */
-    assert_length("\xc5\xf8\x77", 3);                          /* vzeroupper */
-    assert_length("\xc4\xc1\x7c\x10\x44\x0a\x80", 7);          /* vmovups ymm0,[r10+rcx-0x80] */
-    assert_length("\xc4\xe3\x7d\x19\xc1\x01", 6);              /* vextractf128 .., imm8 */
-    assert_length("\x62\xf2\x7d\x48\x18\x75\x92", 7);          /* vbroadcastss zmm6,[rbp-..] */
-    assert_length("\x62\x62\x45\x48\xb8\xca", 6);              /* vfmadd231ps */
-    assert_length("\x0f\x3a\x0f\xc1\x08", 5);                  /* palignr */
+    assert_length("\xf3\x0f\x1e\xfa", 4);                /* endbr64 */
+    assert_length("\x48\x83\xec\x40", 4);                /* sub rsp,0x40 */
+    assert_length("\x48\xb8\1\2\3\4\5\6\7\x08", 10);     /* movabs */
+    assert_length("\x66\xb8\1\2", 4);                    /* mov ax,imm16 */
+    assert_length("\x66\x2e\x0f\x1f\x84\0\0\0\0\0", 10); /* long nop */
+    assert_length("\xc7\x44\x24\x08\1\0\0\0", 8);        /* mov [rsp+8],imm32 */
+    assert_length("\xf7\xc1\1\0\0\0", 6);                /* test ecx,imm32 */
+    assert_length("\xf7\xd9", 2);                        /* neg ecx */
+    assert_length("\xff\x15\1\2\3\4", 6);                /* call [rip+..] */
+    assert_length("\xc5\xf8\x77", 3);                    /* vzeroupper */
+    assert_length("\xc4\xc1\x7c\x10\x44\x0a\x80", 7);    /* vmovups ymm0,[r10+rcx-0x80] */
+    assert_length("\xc4\xe3\x7d\x19\xc1\x01", 6);        /* vextractf128 .., imm8 */
+    assert_length("\x62\xf2\x7d\x48\x18\x75\x92", 7);    /* vbroadcastss zmm6,[rbp-..] */
+    assert_length("\x62\x62\x45\x48\xb8\xca", 6);        /* vfmadd231ps */
+    assert_length("\x0f\x3a\x0f\xc1\x08", 5);            /* palignr */
     assert_length("\xe8\1\2\3\4", 5);
 }
 
@@ -141,8 +141,7 @@ static void opcode_extensions_are_no_registers(void **state)
 /* push rbp; mov rbp,rsp; and rsp,-64; sub rsp,0x40 */
 static void aligned_frames_hang_on_rbp(void **state)
 {
-    static const char code[] =
-        "\x55\x48\x89\xe5\x48\x83\xe4\xc0\x48\x83\xec\x40\x90" BRANCH;
+    static const char code[] = "\x55\x48\x89\xe5\x48\x83\xe4\xc0\x48\x83\xec\x40\x90" BRANCH;
     struct scene s = new_scene();
 
     (void)state;
@@ -174,9 +173,9 @@ static void aligned_frames_that_save_rsp(void **state)
 /* Behind an early return the body's frame is still there. */
 static void early_returns_do_not_end_the_frame(void **state)
 {
-    static const char code[] = "\x53\x48\x83\xec\x10" BRANCH
-                               "\x48\x83\xc4\x10\x5b\xc3" /* add rsp,16; pop rbx; ret */
-                               "\x90\x90" BRANCH;
+    static const char code[] =
+        "\x53\x48\x83\xec\x10" BRANCH "\x48\x83\xc4\x10\x5b\xc3" /* add rsp,16; pop rbx; ret */
+        "\x90\x90" BRANCH;
     struct scene s = new_scene();
 
     (void)state;

@@ -73,20 +73,30 @@ static void build(struct file *f)
 {
     memset(f, 0, sizeof *f);
     f->u.eh = (Elf64_Ehdr){.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB},
-                           .e_phoff = offsetof(struct file, u.ph), .e_phnum = 1,
+                           .e_phoff = offsetof(struct file, u.ph),
+                           .e_phnum = 1,
                            .e_phentsize = sizeof(Elf64_Phdr),
-                           .e_shoff = offsetof(struct file, sh), .e_shnum = 3,
+                           .e_shoff = offsetof(struct file, sh),
+                           .e_shnum = 3,
                            .e_shentsize = sizeof(Elf64_Shdr)};
     f->u.ph = (Elf64_Phdr){.p_type = PT_LOAD, .p_filesz = SIZE, .p_vaddr = BASE};
-    f->sh[1] = (Elf64_Shdr){.sh_type = SHT_SYMTAB, .sh_offset = offsetof(struct file, sym),
-                            .sh_size = sizeof f->sym, .sh_link = 2};
-    f->sh[2] = (Elf64_Shdr){.sh_type = SHT_STRTAB, .sh_offset = offsetof(struct file, str),
-                            .sh_size = sizeof f->str};
+    f->sh[1] = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+                            .sh_offset = offsetof(struct file, sym),
+                            .sh_size = sizeof f->sym,
+                            .sh_link = 2};
+    f->sh[2] = (Elf64_Shdr){
+        .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct file, str), .sh_size = sizeof f->str};
     memcpy(f->str, "\0parent\0other", 14);
-    f->sym[1] = (Elf64_Sym){.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
-                            .st_shndx = 1, .st_value = BASE + PARENT, .st_size = 0x40};
-    f->sym[2] = (Elf64_Sym){.st_name = 8, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
-                            .st_shndx = 1, .st_value = BASE + PARENT + 0x40, .st_size = 0x40};
+    f->sym[1] = (Elf64_Sym){.st_name = 1,
+                            .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+                            .st_shndx = 1,
+                            .st_value = BASE + PARENT,
+                            .st_size = 0x40};
+    f->sym[2] = (Elf64_Sym){.st_name = 8,
+                            .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+                            .st_shndx = 1,
+                            .st_value = BASE + PARENT + 0x40,
+                            .st_size = 0x40};
     memset(f->u.bytes + COLD, 0x90, 16);
     if (pb_arch.machine != EM_X86_64)
         memset(f->u.bytes + COLD, 0, 16);

@@ -34,21 +34,29 @@ static void add_symbol(struct file *f, const char *name, int type, uint64_t valu
     while (f->sym[i].st_name)
         i++;
     assert_true(i < NSYMS);
-    f->sym[i] = (Elf64_Sym){.st_name = add_text(f, name), .st_info = ELF64_ST_INFO(0, type),
-                            .st_shndx = 1, .st_value = value, .st_size = size};
+    f->sym[i] = (Elf64_Sym){.st_name = add_text(f, name),
+                            .st_info = ELF64_ST_INFO(0, type),
+                            .st_shndx = 1,
+                            .st_value = value,
+                            .st_size = size};
 }
 
 static void build(struct file *f)
 {
     memset(f, 0, sizeof *f);
     f->eh = (Elf64_Ehdr){.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB},
-                         .e_shoff = offsetof(struct file, sh), .e_shnum = 4, .e_shstrndx = 3,
+                         .e_shoff = offsetof(struct file, sh),
+                         .e_shnum = 4,
+                         .e_shstrndx = 3,
                          .e_shentsize = sizeof(Elf64_Shdr)};
-    f->sh[1] = (Elf64_Shdr){.sh_type = SHT_SYMTAB, .sh_offset = offsetof(struct file, sym),
-                            .sh_size = sizeof f->sym, .sh_link = 2};
-    f->sh[2] = (Elf64_Shdr){.sh_type = SHT_STRTAB, .sh_offset = offsetof(struct file, str),
-                            .sh_size = sizeof f->str};
-    f->sh[3] = (Elf64_Shdr){.sh_type = SHT_STRTAB, .sh_offset = offsetof(struct file, shstr),
+    f->sh[1] = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+                            .sh_offset = offsetof(struct file, sym),
+                            .sh_size = sizeof f->sym,
+                            .sh_link = 2};
+    f->sh[2] = (Elf64_Shdr){
+        .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct file, str), .sh_size = sizeof f->str};
+    f->sh[3] = (Elf64_Shdr){.sh_type = SHT_STRTAB,
+                            .sh_offset = offsetof(struct file, shstr),
                             .sh_size = sizeof f->shstr};
 }
 
