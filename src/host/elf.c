@@ -263,13 +263,25 @@ static bool read_dynamic(const struct pb_elf *elf, struct dynamic *ret)
     for (size_t off = 0; off + sizeof d <= range.size; off += sizeof d) {
         memcpy(&d, range.data + off, sizeof d);
         switch (d.d_tag) {
-        case DT_NULL: return true;
-        case DT_SYMTAB: ret->symtab = d.d_un.d_ptr; break;
-        case DT_STRTAB: ret->strtab = d.d_un.d_ptr; break;
-        case DT_STRSZ: ret->strsz = d.d_un.d_val; break;
-        case DT_HASH: ret->hash = d.d_un.d_ptr; break;
-        case DT_GNU_HASH: ret->gnu_hash = d.d_un.d_ptr; break;
-        default: break;
+        case DT_NULL:
+            return true;
+        case DT_SYMTAB:
+            ret->symtab = d.d_un.d_ptr;
+            break;
+        case DT_STRTAB:
+            ret->strtab = d.d_un.d_ptr;
+            break;
+        case DT_STRSZ:
+            ret->strsz = d.d_un.d_val;
+            break;
+        case DT_HASH:
+            ret->hash = d.d_un.d_ptr;
+            break;
+        case DT_GNU_HASH:
+            ret->gnu_hash = d.d_un.d_ptr;
+            break;
+        default:
+            break;
         }
     }
     return true;

@@ -181,8 +181,10 @@ int pb_maps_read(struct pb_maps *maps, pid_t pid, struct pb_err *err)
         return -1;
     if (maps->n == 0) {
         pb_maps_finish(maps);
-        return pb_err_set(err, PB_NO_TARGET, "%d: no address space: a process that has ended, or "
-                          "a kernel thread", (int)pid);
+        return pb_err_set(err, PB_NO_TARGET,
+                          "%d: no address space: a process that has ended, or "
+                          "a kernel thread",
+                          (int)pid);
     }
     return 0;
 }
@@ -253,6 +255,20 @@ static int open_checked(const char *path, const struct pb_map *map)
     return fd;
 }
 
+/* The executable, even deleted. Its name must fit too: inodes repeat between file systems. */
+static int open_executable(pid_t pid, const struct pb_map *map)
+{
+    char link[64], target[4096];
+    size_t len = strlen(map->path);
+    ssize_t got;
+
+    snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
+    got = readlink(link, target, sizeof target);
+    if (got < 0 || (size_t)got < len || memcmp(target, map->path, len) != 0)
+        return -1;
+    return open_checked(link, map);
+}
+
 int pb_maps_open_file(pid_t pid, const struct pb_map *map, struct pb_err *err)
 {
     char path[4096 + 64];
@@ -268,8 +284,7 @@ int pb_maps_open_file(pid_t pid, const struct pb_map *map, struct pb_err *err)
     fd = open_regular(path, &st);
     if (fd >= 0)
         return fd;
-    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    fd = open_checked(path, map);
+    fd = open_executable(pid, map);
     if (fd >= 0)
         return fd;
     /* A deleted file's path may by now name another file, even one with the inode used again. */

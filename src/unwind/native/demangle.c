@@ -102,7 +102,7 @@ static void put_shortened(struct pb_buf *out, const char *s, const char *end, in
             p += fixed;
             continue;
         }
-        if ((*p == ')' || (*p == '>' && p[-1] != '-')) && depth > 0)
+        if (depth > 0 && (*p == ')' || (*p == '>' && p[-1] != '-')))
             depth--;
         if (depth <= levels)
             pb_buf_putc(out, *p);
