@@ -415,22 +415,31 @@ static bool find_linear(const struct pb_elf_symbols *t, const char *name, struct
     return false;
 }
 
-bool pb_elf_find_symbol(const struct pb_elf *elf, const char *name, struct pb_elf_sym *ret)
+bool pb_elf_find_export(const struct pb_elf *elf, const char *name, struct pb_elf_sym *ret)
 {
     struct pb_elf_symbols t;
     struct dynamic dyn;
     struct pb_elf_range hash;
     struct pb_elf_sym sym;
+    bool hashed;
 
-    if (pb_elf_symbols(elf, PB_ELF_DYNSYM, &t)) {
-        bool hashed = read_dynamic(elf, &dyn) && dyn.gnu_hash &&
-                      pb_elf_at(elf, dyn.gnu_hash, &hash) && hash.size >= 16;
+    if (!pb_elf_symbols(elf, PB_ELF_DYNSYM, &t))
+        return false;
+    hashed = read_dynamic(elf, &dyn) && dyn.gnu_hash && pb_elf_at(elf, dyn.gnu_hash, &hash) &&
+             hash.size >= 16;
+    if (!(hashed ? find_by_gnu_hash(&t, &hash, name, &sym) : find_linear(&t, name, &sym)))
+        return false;
+    *ret = sym;
+    return true;
+}
 
-        if (hashed ? find_by_gnu_hash(&t, &hash, name, &sym) : find_linear(&t, name, &sym)) {
-            *ret = sym;
-            return true;
-        }
-    }
+bool pb_elf_find_symbol(const struct pb_elf *elf, const char *name, struct pb_elf_sym *ret)
+{
+    struct pb_elf_symbols t;
+    struct pb_elf_sym sym;
+
+    if (pb_elf_find_export(elf, name, ret))
+        return true;
     if (pb_elf_symbols(elf, PB_ELF_SYMTAB, &t) && find_linear(&t, name, &sym)) {
         *ret = sym;
         return true;

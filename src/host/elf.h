@@ -80,6 +80,8 @@ bool pb_elf_symbol(const struct pb_elf_symbols *t, size_t i, struct pb_elf_sym *
  */
 bool pb_elf_each_symbol(const struct pb_elf *elf, enum pb_elf_table table,
                         bool (*visit)(const struct pb_elf_sym *sym, void *arg), void *arg);
+/* Looks a name up among the exported symbols only: quick also when it is not there. */
+bool pb_elf_find_export(const struct pb_elf *elf, const char *name, struct pb_elf_sym *ret);
 /* Looks a name up in .dynsym (by its hash table where there is one), then in .symtab. */
 bool pb_elf_find_symbol(const struct pb_elf *elf, const char *name, struct pb_elf_sym *ret);
 /* Copies the GNU build id; returns its length, 0 when there is none. */

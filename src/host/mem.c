@@ -5,6 +5,7 @@
 
 /* The kernel would take 1024; fewer keep the arrays small. */
 #define RANGES_PER_CALL 64
+#define PAGE 4096
 
 /* Ranges of v, n at most RANGES_PER_CALL, that one call filled completely. */
 static size_t read_some(pid_t pid, const struct pb_mem_range *v, size_t n)
@@ -46,6 +47,31 @@ static size_t read_process(struct pb_mem *mem, const struct pb_mem_range *v, siz
 void pb_mem_init_process(struct pb_mem *mem, pid_t pid)
 {
     *mem = (struct pb_mem){.read = read_process, .pid = pid};
+}
+
+size_t pb_mem_get_start(struct pb_mem *mem, uint64_t addr, void *buf, size_t len)
+{
+    struct pb_mem_range pages[RANGES_PER_CALL];
+    size_t done = 0;
+
+    while (done < len) {
+        size_t n = 0, next = done, got;
+
+        for (; n < RANGES_PER_CALL && next < len; n++) {
+            size_t part = PAGE - (size_t)((addr + next) % PAGE);
+
+            if (part > len - next)
+                part = len - next;
+            pages[n] = (struct pb_mem_range){addr + next, (char *)buf + next, part};
+            next += part;
+        }
+        got = mem->read(mem, pages, n);
+        for (size_t i = 0; i < got; i++)
+            done += pages[i].len;
+        if (got < n)
+            break;
+    }
+    return done;
 }
 
 bool pb_mem_string(struct pb_mem *mem, uint64_t addr, char *buf, size_t cap)

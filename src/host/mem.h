@@ -56,6 +56,13 @@ static inline bool pb_mem_u32(struct pb_mem *mem, uint64_t addr, uint32_t *ret)
 }
 
 /*
+ * Reads as much from addr on as there is before the first unreadable page;
+ * returns how many bytes that were. A mapping may hold such pages (guards
+ * between the stacks of threads) without saying so.
+ */
+size_t pb_mem_get_start(struct pb_mem *mem, uint64_t addr, void *buf, size_t len);
+
+/*
  * Reads a C string of at most cap - 1 bytes; false when the first byte cannot
  * be read. Never crosses into an unreadable page. Always terminated.
  */

@@ -48,7 +48,9 @@ static void copy_stack(const struct pb_capture_opts *o, size_t max, struct pb_ar
         from = map->start;
     len = map->end - from < max ? map->end - from : max;
     bytes = pb_arena_alloc(a, len);
-    if (!pb_mem_get(o->mem, from, bytes, len)) {
+    if (!pb_mem_get(o->mem, from, bytes, len))
+        len = pb_mem_get_start(o->mem, from, bytes, len);
+    if (!len) {
         c->native_note = "its stack cannot be read";
         return;
     }

@@ -18,8 +18,8 @@ struct pb_target {
     pid_t pid;
     struct pb_proc_status status;
     struct pb_mem mem;
-    struct pb_maps maps; /* as of the last native snapshot */
-    struct pb_maps native_maps; /* what the native tables were made from */
+    struct pb_maps maps;  /* what the native tables were made from */
+    struct pb_maps fresh; /* as of a later native snapshot: stacks come and go */
     struct pb_native *native;
     struct pb_arena arena;
     struct pb_py_location loc;
@@ -55,7 +55,7 @@ void pb_target_close(struct pb_target *t)
         return;
     pb_py_codes_finish(&t->codes);
     pb_native_destroy(t->native);
-    pb_maps_finish(&t->native_maps);
+    pb_maps_finish(&t->fresh);
     pb_maps_finish(&t->maps);
     pb_arena_finish(&t->arena);
     free(t);
@@ -80,19 +80,22 @@ static bool same_code(const struct pb_maps *x, const struct pb_maps *y)
     }
 }
 
+/* The first time, the maps were read a moment ago, when the target was opened. */
 static int refresh_native(struct pb_target *t, struct pb_err *err)
 {
-    pb_maps_finish(&t->maps);
-    if (pb_maps_read(&t->maps, t->pid, err) < 0)
-        return -1;
-    if (t->native && same_code(&t->maps, &t->native_maps))
-        return 0;
-    pb_native_destroy(t->native);
-    t->native = NULL;
-    pb_maps_finish(&t->native_maps);
-    if (pb_maps_read(&t->native_maps, t->pid, err) < 0)
-        return -1;
-    return pb_native_create(&t->native, t->pid, &t->native_maps, &t->mem, err);
+    if (t->native) {
+        pb_maps_finish(&t->fresh);
+        if (pb_maps_read(&t->fresh, t->pid, err) < 0)
+            return -1;
+        if (same_code(&t->maps, &t->fresh))
+            return 0;
+        pb_native_destroy(t->native);
+        t->native = NULL;
+        pb_maps_finish(&t->maps);
+        t->maps = t->fresh;
+        memset(&t->fresh, 0, sizeof t->fresh);
+    }
+    return pb_native_create(&t->native, t->pid, &t->maps, &t->mem, err);
 }
 
 /* Waits that are a thread's rest rather than waiting for something in particular. */
@@ -270,10 +273,24 @@ static int fail_thread(const struct pb_target *t, const struct pb_snapshot_opts 
     return pb_err_set(err, PB_FAIL, "%d: no Python thread", (int)t->pid);
 }
 
+/* Every thread was gone when it was looked at: did the process end, or call exec? */
+static int fail_empty(const struct pb_target *t, struct pb_err *err)
+{
+    struct pb_proc_stat st;
+
+    if (pb_proc_stat(&st, t->pid, t->pid, err) < 0)
+        return -1;
+    if (st.state == 'Z' || st.state == 'X')
+        return pb_err_set(err, PB_NO_TARGET, "%d: the process has ended", (int)t->pid);
+    return pb_err_set(err, PB_FAIL,
+                      "%d: the Python interpreter is starting or ending; try again in a moment",
+                      (int)t->pid);
+}
+
 int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, struct pb_arena *a,
                        struct pb_snapshot *ret, struct pb_err *err)
 {
-    struct pb_capture_opts co = {t->pid, &t->mem, &t->maps, &t->loc.layout,
+    struct pb_capture_opts co = {t->pid, &t->mem, NULL, &t->loc.layout,
                                  o->pause, o->native, o->locals, 0, 0};
     uint64_t start = pb_clock_ns();
     struct pb_py_threads threads;
@@ -296,6 +313,7 @@ int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, st
     if ((o->native && refresh_native(t, err) < 0) ||
         (ntids = pb_proc_threads(t->pid, a, &tids, err)) < 0)
         return -1;
+    co.maps = t->fresh.n ? &t->fresh : &t->maps;
     read_python_threads(t, tids, (size_t)ntids, a, &threads);
     n = choose(t, o, &threads, tids, (size_t)ntids, a, &work);
     if (!n)
@@ -310,7 +328,7 @@ int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, st
     }
     finish_threads(t, o, work, n, st.state == 'T' || st.state == 't', a, ret);
     if (!ret->nthreads)
-        return pb_err_set(err, PB_NO_TARGET, "%d: the process has ended", (int)t->pid);
+        return fail_empty(t, err);
     ret->pid = t->pid;
     ret->ns_pid = t->status.ns_pid;
     ret->python = t->loc.version;

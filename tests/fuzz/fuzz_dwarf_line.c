@@ -36,11 +36,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     d.aranges = take(&c, sizes[3]);
     d.line = take(&c, sizes[4]);
     d.str = take(&c, SIZE_MAX);
-    pb_dwarf_run_lines(&d, 0, want, 3, &a);
+    pb_dwarf_run_lines(&d, 0, want, 3, 3, &a);
     pb_dwarf_find_units(&d, want, 3);
     for (size_t i = 0; i < 3; i++) {
         if (want[i].has_unit && pb_dwarf_unit_lines(&d, want[i].unit, &offset))
-            pb_dwarf_run_lines(&d, offset, want, 3, &a);
+            pb_dwarf_run_lines(&d, offset, want, 3, 3, &a);
     }
     pb_arena_finish(&a);
     return 0;

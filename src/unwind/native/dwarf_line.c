@@ -31,8 +31,9 @@ struct program {
     struct pb_cursor code;
     struct row row, last;
     bool has_last;
+    uint64_t gap_from, gap_to; /* no wanted address lies in [gap_from, gap_to) */
     struct pb_want *v;
-    size_t n;
+    size_t n, left; /* left: how many are still to be found in this program */
     struct pb_arena *a;
     uint64_t cached_file; /* the name made last: rows come in runs of one file */
     const char *cached_name;
@@ -191,9 +192,10 @@ static void match(struct program *p)
 {
     size_t lo = 0, hi = p->n;
 
-    if (!p->has_last || p->last.addr >= p->row.addr || p->last.line <= 0 ||
-        p->last.line > INT32_MAX || p->row.addr <= p->v[0].vaddr ||
-        p->last.addr > p->v[p->n - 1].vaddr)
+    /* Most rows fall between two wanted addresses, like the row before. */
+    if (!p->has_last || (p->last.addr >= p->gap_from && p->row.addr <= p->gap_to))
+        return;
+    if (p->last.addr >= p->row.addr || p->last.line <= 0 || p->last.line > INT32_MAX)
         return;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
@@ -203,6 +205,8 @@ static void match(struct program *p)
         else
             hi = mid;
     }
+    p->gap_from = p->last.addr;
+    p->gap_to = lo < p->n ? p->v[lo].vaddr : UINT64_MAX;
     for (; lo < p->n && p->v[lo].vaddr < p->row.addr; lo++) {
         if (p->v[lo].file)
             continue;
@@ -212,6 +216,7 @@ static void match(struct program *p)
         }
         p->v[lo].file = p->cached_name;
         p->v[lo].lineno = (int)p->last.line;
+        p->left -= p->left > 0;
     }
 }
 
@@ -290,10 +295,10 @@ static void standard(struct program *p, uint8_t op)
 }
 
 uint64_t pb_dwarf_run_lines(const struct pb_dwarf *d, uint64_t offset, struct pb_want *v, size_t n,
-                            struct pb_arena *a)
+                            size_t expected, struct pb_arena *a)
 {
     struct pb_cursor c = pb_cursor_make(d->line.data, d->line.size);
-    struct program p = {.d = d, .v = v, .n = n, .a = a};
+    struct program p = {.d = d, .v = v, .n = n, .left = expected, .a = a};
     const uint8_t *begin;
 
     pb_cursor_skip(&c, offset);
@@ -302,7 +307,7 @@ uint64_t pb_dwarf_run_lines(const struct pb_dwarf *d, uint64_t offset, struct pb
         return 0;
     if (read_header(&p)) {
         start_sequence(&p);
-        while (!pb_cursor_done(&p.code)) {
+        while (p.left && !pb_cursor_done(&p.code)) {
             uint8_t op = pb_cursor_u8(&p.code);
 
             if (op >= p.opcode_base)
@@ -327,6 +332,16 @@ static void open_sections(struct pb_dwarf *d, const struct pb_elf *elf)
     pb_elf_section(elf, ".debug_abbrev", &d->abbrev);
 }
 
+/* How many addresses of a unit have no line yet. */
+static size_t count_unit(const struct pb_want *v, size_t n, uint64_t unit)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += v[i].has_unit && v[i].unit == unit && !v[i].file;
+    return count;
+}
+
 /* Runs only the line programs that .debug_aranges leads to. */
 static void run_needed(const struct pb_dwarf *d, struct pb_want *v, size_t n, struct pb_arena *a)
 {
@@ -338,7 +353,7 @@ static void run_needed(const struct pb_dwarf *d, struct pb_want *v, size_t n, st
             continue;
         last = v[i].unit;
         if (pb_dwarf_unit_lines(d, last, &offset))
-            done += pb_dwarf_run_lines(d, offset, v, n, a);
+            done += pb_dwarf_run_lines(d, offset, v, n, count_unit(v, n, last), a);
     }
 }
 
@@ -355,7 +370,7 @@ void pb_dwarf_lines(const struct pb_elf *elf, struct pb_want *v, size_t n, struc
         return;
     }
     for (uint64_t at = 0; at < d.line.size && at < BYTES_MAX; at += size) {
-        size = pb_dwarf_run_lines(&d, at, v, n, a);
+        size = pb_dwarf_run_lines(&d, at, v, n, n, a);
         if (size == 0)
             return;
     }

@@ -37,11 +37,12 @@ bool pb_dwarf_next_unit(struct pb_cursor *c, struct pb_dwarf_unit *ret);
 void pb_dwarf_skip_form(struct pb_cursor *c, uint64_t form, size_t offset_size, size_t addr_size);
 
 /*
- * Runs the line program at an offset of .debug_line over the wanted
- * addresses. Returns the bytes that it has, 0 when there is none.
+ * Runs the line program at an offset of .debug_line over the wanted addresses,
+ * until as many as expected were found. Returns the bytes that it has, 0 when
+ * there is none.
  */
 uint64_t pb_dwarf_run_lines(const struct pb_dwarf *d, uint64_t offset, struct pb_want *v, size_t n,
-                            struct pb_arena *a);
+                            size_t expected, struct pb_arena *a);
 /* Notes in each wanted address the unit of .debug_info that holds it. */
 void pb_dwarf_find_units(const struct pb_dwarf *d, struct pb_want *v, size_t n);
 /* The line program of a unit of .debug_info. */

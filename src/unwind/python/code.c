@@ -147,15 +147,17 @@ int pb_py_code_line(struct pb_py_codes *c, const struct pb_py_code *code,
 {
     const struct pb_py_layout *py = c->reader.py;
     int64_t offset;
+    int line = 0;
 
     if (py->f_instr_is_pointer)
         offset = (int64_t)(f->instr - bytecode_start(c, code, f));
     else
         offset = (int64_t)f->instr * py->lasti_scale;
-    if (offset < 0) /* not a single instruction was run */
-        return code->id.firstlineno;
     if (offset > INT32_MAX)
         return 0;
-    return pb_py_line(py->lines, code->table, code->table_len, code->id.firstlineno,
-                      (uint32_t)offset);
+    if (offset >= 0)
+        line = pb_py_line(py->lines, code->table, code->table_len, code->id.firstlineno,
+                          (uint32_t)offset);
+    /* Not a single instruction was run, or one of those at the entry that have no line. */
+    return line ? line : code->id.firstlineno;
 }

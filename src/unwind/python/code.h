@@ -49,7 +49,7 @@ void pb_py_codes_finish(struct pb_py_codes *c);
 /* The code object of a frame, checked against memory again on every call. */
 const struct pb_py_code *pb_py_code_get(struct pb_py_codes *c, uint64_t addr);
 
-/* The executing line of a frame; 0 when the table gives none. */
+/* The executing line of a frame; 0 when the frame makes no sense. */
 int pb_py_code_line(struct pb_py_codes *c, const struct pb_py_code *code,
                     const struct pb_py_raw_frame *f);
 

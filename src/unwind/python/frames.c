@@ -40,6 +40,21 @@ static void copy_chunk(struct pb_mem *mem, struct pb_arena *a, struct pb_py_copy
         c->chunk_len = 0;
 }
 
+/* 3.11 and 3.12 reach the frame through a record of each C-level run, newest first. */
+static bool copy_cframe(struct pb_mem *mem, const struct pb_py_layout *py, struct pb_py_copy *c)
+{
+    uint64_t previous = 0;
+    struct pb_mem_range r[2] = {
+        {c->cframe + (uint64_t)py->cframe_current, &c->frame, 8},
+        {c->cframe + (uint64_t)py->cframe_previous, &previous, 8},
+    };
+
+    if (mem->read(mem, r, 2) != 2)
+        return false;
+    c->nested = previous != 0;
+    return !previous || pb_mem_u64(mem, previous + (uint64_t)py->cframe_current, &c->outer);
+}
+
 bool pb_py_copy_thread(struct pb_mem *mem, const struct pb_py_layout *py, uint64_t tstate,
                        struct pb_arena *a, struct pb_py_copy *ret)
 {
@@ -56,8 +71,7 @@ bool pb_py_copy_thread(struct pb_mem *mem, const struct pb_py_layout *py, uint64
         r[n++] = (struct pb_mem_range){tstate + (uint64_t)py->ts_chunk, &ret->chunk, 8};
     if (mem->read(mem, r, n) != n)
         return false;
-    if (py->ts_cframe != PB_NONE &&
-        !pb_mem_u64(mem, ret->cframe + (uint64_t)py->cframe_current, &ret->frame))
+    if (py->ts_cframe != PB_NONE && !copy_cframe(mem, py, ret))
         return false;
     if (ret->chunk && ret->frame)
         copy_chunk(mem, a, ret);
@@ -138,6 +152,21 @@ static bool ends_at_root(const struct pb_py_layout *py, const struct pb_py_raw_s
     return py->f_owner == PB_NONE || last->shim;
 }
 
+/*
+ * An evaluator that has just begun is the newest one before it says which frame
+ * it runs: until then the word is whatever was left on the C stack. The frame
+ * that begins its run must follow the caller's innermost one.
+ */
+static bool follows_caller(const struct pb_py_copy *copy, const struct pb_py_raw_stack *s)
+{
+    if (!copy->nested)
+        return true;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->v[i].is_entry || s->v[i].shim)
+            return s->v[i].back == copy->outer;
+    return false;
+}
+
 void pb_py_walk(struct pb_mem *mem, const struct pb_py_layout *py, const struct pb_py_copy *copy,
                 struct pb_arena *a, struct pb_py_raw_stack *ret)
 {
@@ -162,7 +191,7 @@ void pb_py_walk(struct pb_mem *mem, const struct pb_py_layout *py, const struct 
             return;
         addr = ret->v[ret->n++].back;
     }
-    ret->complete = ends_at_root(py, ret);
+    ret->complete = ends_at_root(py, ret) && follows_caller(copy, ret);
 }
 
 /* Copies as much behind a frame as is readable, up to LOCALS_MAX. */

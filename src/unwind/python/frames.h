@@ -38,7 +38,9 @@ struct pb_py_raw_stack {
 struct pb_py_copy {
     uint64_t tstate;
     uint64_t frame;  /* innermost frame, 0: no Python code is running */
-    uint64_t cframe; /* 3.11, 3.12 */
+    uint64_t cframe; /* 3.11, 3.12: the running evaluator's record on the C stack */
+    uint64_t outer;  /* 3.11, 3.12: innermost frame of the evaluator that called it */
+    bool nested;     /* there is such a caller */
     uint64_t chunk;  /* address of the newest data stack chunk; 0 to 3.10 */
     size_t chunk_len;
     uint8_t *chunk_bytes;

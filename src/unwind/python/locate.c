@@ -172,8 +172,8 @@ static bool is_debug_build(const struct module *m)
 {
     struct pb_elf_sym sym;
 
-    return pb_elf_find_symbol(&m->elf, "_Py_NegativeRefcount", &sym) ||
-           pb_elf_find_symbol(&m->elf, "_Py_RefTotal", &sym);
+    return pb_elf_find_export(&m->elf, "_Py_NegativeRefcount", &sym) ||
+           pb_elf_find_export(&m->elf, "_Py_RefTotal", &sym);
 }
 
 static int refuse_debug(struct search *s, const struct module *m, struct pb_py_version v)

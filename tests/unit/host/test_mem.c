@@ -1,6 +1,7 @@
 #include "pb_test.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,6 +68,27 @@ static void strings_end_at_a_hole(void **state)
     munmap(p, page);
 }
 
+static void reads_up_to_a_hole(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), all = 200 * page;
+    char *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *buf = malloc(all);
+    struct pb_mem mem;
+
+    (void)state;
+    assert_ptr_not_equal(p, MAP_FAILED);
+    assert_non_null(buf);
+    pb_mem_init_process(&mem, getpid());
+    memset(p, 'a', all);
+    assert_int_equal(pb_mem_get_start(&mem, (uintptr_t)p + 5, buf, all - 5), all - 5);
+    assert_int_equal(mprotect(p + 150 * page, page, PROT_NONE), 0);
+    assert_int_equal(pb_mem_get_start(&mem, (uintptr_t)p + 5, buf, all - 5), 150 * page - 5);
+    assert_int_equal(pb_mem_get_start(&mem, (uintptr_t)p + 150 * page, buf, page), 0);
+    assert_int_equal(buf[150 * page - 6], 'a');
+    free(buf);
+    munmap(p, all);
+}
+
 static void a_process_that_is_gone(void **state)
 {
     struct pb_mem mem;
@@ -87,6 +109,7 @@ int main(void)
         cmocka_unit_test(reads_itself),
         cmocka_unit_test(counts_whole_ranges),
         cmocka_unit_test(strings_end_at_a_hole),
+        cmocka_unit_test(reads_up_to_a_hole),
         cmocka_unit_test(a_process_that_is_gone),
     };
 

@@ -37,7 +37,7 @@ static void assert_line(struct scene *s, uint64_t vaddr, const char *expected)
     struct pb_want w = {.vaddr = vaddr};
     char text[256];
 
-    assert_int_equal(pb_dwarf_run_lines(&s->d, 0, &w, 1, &s->a), s->line.n);
+    assert_int_equal(pb_dwarf_run_lines(&s->d, 0, &w, 1, 1, &s->a), s->line.n);
     snprintf(text, sizeof text, "%s:%d", w.file ? w.file : "?", w.lineno);
     assert_string_equal(text, expected);
 }
@@ -77,7 +77,7 @@ static void many_addresses_in_one_run(void **state)
 
     (void)state;
     set_up(&s, 4);
-    pb_dwarf_run_lines(&s.d, 0, w, 4, &s.a);
+    pb_dwarf_run_lines(&s.d, 0, w, 4, 4, &s.a);
     assert_null(w[0].file);
     assert_int_equal(w[1].lineno, 10);
     assert_int_equal(w[2].lineno, 20);
@@ -119,7 +119,7 @@ static void every_cut_is_harmless(void **state)
             struct pb_want w = {.vaddr = LINE_CODE + 13};
 
             s.d.line.size = n;
-            assert_int_equal(pb_dwarf_run_lines(&s.d, 0, &w, 1, &s.a), 0);
+            assert_int_equal(pb_dwarf_run_lines(&s.d, 0, &w, 1, 1, &s.a), 0);
         }
         pb_arena_finish(&s.a);
     }

@@ -262,6 +262,42 @@ static void test_a_chain_without_its_root_is_torn(void **state)
     each_layout(check_cut);
 }
 
+/* Two nested runs of the evaluator, of which the newer names a frame of its own choice. */
+static bool nested_is_whole(const struct pb_py_layout *py, bool stale)
+{
+    struct pb_arena a = PB_ARENA_INIT;
+    struct pb_py_raw_stack stack;
+    struct world w;
+    uint64_t outer, other, inner, first, second, root;
+
+    world_init(&w, py);
+    outer = make_frame(&w, make_code(&w, "outer", 1), make_root(&w), OWNER_THREAD);
+    other = make_frame(&w, make_code(&w, "other", 1), make_root(&w), OWNER_THREAD);
+    set_entry(&w, outer);
+    set_entry(&w, other);
+    root = py->f_is_entry == PB_NONE ? make_frame(&w, 0, outer, py->owner_shim) : outer;
+    inner = make_frame(&w, make_code(&w, "inner", 1), root, OWNER_THREAD);
+    set_entry(&w, inner);
+    first = image_room(&w.img, 64);
+    second = image_room(&w.img, 64);
+    put(&w, first, py->cframe_current, outer);
+    put(&w, second, py->cframe_previous, first);
+    put(&w, second, py->cframe_current, stale ? other : inner);
+    put(&w, w.tstate, py->ts_cframe, second);
+    walk(&w, &a, &stack);
+    pb_arena_finish(&a);
+    return stack.complete;
+}
+
+static void test_a_run_that_has_just_begun_is_torn(void **state)
+{
+    (void)state;
+    for (int minor = 11; minor <= 12; minor++) {
+        assert_true(nested_is_whole(pb_py_layout_find(3, minor, 0), false));
+        assert_false(nested_is_whole(pb_py_layout_find(3, minor, 0), true));
+    }
+}
+
 static void check_wild(const struct pb_py_layout *py)
 {
     const uint64_t wild[] = {8, 0x7fffffffffff, 0xdeadbeefdeadbeef, UINT64_MAX, 0x100001};
@@ -322,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_every_layout_reads_its_stack),
         cmocka_unit_test(test_a_cycle_ends),
         cmocka_unit_test(test_a_chain_without_its_root_is_torn),
+        cmocka_unit_test(test_a_run_that_has_just_begun_is_torn),
         cmocka_unit_test(test_wild_pointers_are_refused),
         cmocka_unit_test(test_lines_of_per_thread_bytecode),
     };
