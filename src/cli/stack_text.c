@@ -5,6 +5,8 @@
 #include "cli/stack.h"
 
 #define FUNC_WIDTH_MAX 48
+/* A value is one line, also where no terminal sets the width; JSON has all of it. */
+#define VALUE_WIDTH 160
 #define DOT " \xc2\xb7 " /* a middle dot */
 
 /* What stands in front of these is where packages are installed, not what they are. */
@@ -90,9 +92,9 @@ static void print_locals(struct pb_print *out, const struct pb_frame *f, struct 
     for (size_t i = 0; i < f->nlocals; i++) {
         const char *value = pb_text_clean(a, f->locals[i].value);
         size_t used = 10 + pb_text_width(f->locals[i].name);
+        size_t width = out->width > 0 ? (size_t)out->width : VALUE_WIDTH;
 
-        if (out->width > 0 && (size_t)out->width > used + 20)
-            value = pb_text_end(a, value, (size_t)out->width - used);
+        value = pb_text_end(a, value, width > used + 20 ? width - used : 20);
         pb_print_puts(out, "       ");
         pb_print_text(out, PB_CYAN, f->locals[i].name);
         pb_print_puts(out, " = ");

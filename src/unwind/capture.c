@@ -9,6 +9,8 @@
 #define STACK_MAX (8u << 20)
 /* While the thread is held the copy must stay short. */
 #define STACK_MAX_HELD (1u << 20)
+/* Enough for nearly every stack; memory for more is taken during the stop. */
+#define STACK_ROOM (128u << 10)
 /* The part below the stack pointer that a leaf function may use (x86_64). */
 #define RED_ZONE 128
 /*
@@ -32,7 +34,8 @@ static const struct pb_map *stack_map(const struct pb_maps *maps, uint64_t sp)
     return map;
 }
 
-static void copy_stack(const struct pb_capture_opts *o, size_t max, struct pb_arena *a,
+static void copy_stack(const struct pb_capture_opts *o, size_t max,
+                       const struct pb_capture_room *room, struct pb_arena *a,
                        struct pb_capture *c)
 {
     uint64_t from = c->regs.sp - RED_ZONE;
@@ -47,7 +50,7 @@ static void copy_stack(const struct pb_capture_opts *o, size_t max, struct pb_ar
     if (from < map->start && c->regs.sp >= map->start)
         from = map->start;
     len = map->end - from < max ? map->end - from : max;
-    bytes = pb_arena_alloc(a, len);
+    bytes = room && len <= room->stack_len ? room->stack : pb_arena_alloc(a, len);
     if (!pb_mem_get(o->mem, from, bytes, len))
         len = pb_mem_get_start(o->mem, from, bytes, len);
     if (!len) {
@@ -58,6 +61,16 @@ static void copy_stack(const struct pb_capture_opts *o, size_t max, struct pb_ar
     c->has_regs = true;
 }
 
+/* Follows the frames of a copied thread. False: memory made no sense. */
+static bool follow(const struct pb_capture_opts *o, struct pb_arena *a, struct pb_capture *c,
+                   const struct pb_py_copy *copy)
+{
+    pb_py_walk(o->mem, o->py, copy, a, &c->python);
+    if (o->locals)
+        pb_py_copy_locals(o->mem, o->py, o->head, o->tail, a, &c->python);
+    return c->python.complete;
+}
+
 /* Copies the Python side once. False: memory made no sense. */
 static bool copy_python(const struct pb_capture_opts *o, struct pb_arena *a, struct pb_capture *c,
                         struct pb_py_copy *copy)
@@ -65,12 +78,7 @@ static bool copy_python(const struct pb_capture_opts *o, struct pb_arena *a, str
     memset(&c->python, 0, sizeof c->python);
     if (!c->tstate)
         return true;
-    if (!pb_py_copy_thread(o->mem, o->py, c->tstate, a, copy))
-        return false;
-    pb_py_walk(o->mem, o->py, copy, a, &c->python);
-    if (o->locals)
-        pb_py_copy_locals(o->mem, o->py, o->head, o->tail, a, &c->python);
-    return c->python.complete;
+    return pb_py_copy_thread(o->mem, o->py, c->tstate, a, copy) && follow(o, a, c, copy);
 }
 
 static bool same_wait(const struct pb_proc_wait *x, const struct pb_proc_wait *y)
@@ -93,7 +101,7 @@ static bool try_blocked(const struct pb_capture_opts *o, struct pb_arena *a, str
     if (o->native) {
         c->has_regs = false;
         pb_regs_from_sp_pc(&c->regs, c->wait.sp, c->wait.pc);
-        copy_stack(o, STACK_MAX, a, c);
+        copy_stack(o, STACK_MAX, NULL, a, c);
     }
     pb_proc_wait(&again, o->pid, c->tid);
     if (counted && (!pb_proc_schedstat(o->pid, c->tid, &runs_again, &ns) || runs != runs_again))
@@ -162,22 +170,37 @@ static bool try_running(const struct pb_capture_opts *o, int reads, struct pb_ar
     return true;
 }
 
-void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop, uint64_t tstate,
-                     struct pb_arena *a, struct pb_capture *c)
+void pb_capture_prepare(const struct pb_capture_opts *o, uint64_t tstate, struct pb_arena *a,
+                        struct pb_capture_room *ret)
 {
-    struct pb_py_copy copy = {0};
+    memset(ret, 0, sizeof *ret);
+    if (tstate)
+        pb_py_copy_thread(o->mem, o->py, tstate, a, &ret->python);
+    ret->python.tstate = tstate;
+    if (o->native) {
+        ret->stack_len = STACK_ROOM;
+        ret->stack = pb_arena_alloc(a, STACK_ROOM);
+        memset(ret->stack, 1, STACK_ROOM);
+    }
+}
+
+void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop,
+                     struct pb_capture_room *room, struct pb_arena *a, struct pb_capture *c)
+{
     uint64_t gpr[64];
 
     memset(c, 0, sizeof *c);
     c->tid = stop->tid;
-    c->tstate = tstate;
+    c->tstate = room->python.tstate;
     c->stopped = true;
-    c->torn = !copy_python(o, a, c, &copy);
+    if (c->tstate)
+        c->torn = !pb_py_copy_again(o->mem, o->py, a, &room->python) ||
+                  !follow(o, a, c, &room->python);
     if (o->native) {
         size_t size = pb_stop_registers(stop, gpr, sizeof gpr);
 
         if (pb_regs_from_prstatus(&c->regs, gpr, size))
-            copy_stack(o, STACK_MAX_HELD, a, c);
+            copy_stack(o, STACK_MAX_HELD, room, a, c);
         else
             c->native_note = "its registers cannot be read";
     }
@@ -187,14 +210,16 @@ static enum pb_stop_result capture_stopped(const struct pb_capture_opts *o, stru
                                            struct pb_capture *c)
 {
     struct pb_proc_wait wait = c->wait;
+    struct pb_capture_room room;
     struct pb_hurry hurry;
     struct pb_stop stop;
     enum pb_stop_result rc;
 
+    pb_capture_prepare(o, c->tstate, a, &room);
     pb_hurry_begin(&hurry);
     rc = pb_stop_begin(&stop, o->pid, c->tid, false);
     if (rc == PB_STOP_OK) {
-        pb_capture_held(o, &stop, c->tstate, a, c);
+        pb_capture_held(o, &stop, &room, a, c);
         c->pause_us = pb_stop_end(&stop);
         c->wait = wait;
         c->wait.blocked = false;

@@ -58,11 +58,21 @@ struct pb_capture {
     const char *native_note; /* why there is no native part */
 };
 
+/* What can be made ready before a thread is held, so that the holding is short. */
+struct pb_capture_room {
+    struct pb_py_copy python; /* a first look: where things are */
+    uint8_t *stack;           /* memory for the C stack, already touched */
+    size_t stack_len;
+};
+
+void pb_capture_prepare(const struct pb_capture_opts *o, uint64_t tstate, struct pb_arena *a,
+                        struct pb_capture_room *ret);
+
 void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, uint64_t tstate,
                        struct pb_arena *a, struct pb_capture *ret);
 
-/* The same for a thread that the caller holds. */
-void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop, uint64_t tstate,
-                     struct pb_arena *a, struct pb_capture *ret);
+/* The same for a thread that the caller holds, with the room prepared for its tstate. */
+void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop,
+                     struct pb_capture_room *room, struct pb_arena *a, struct pb_capture *ret);
 
 #endif

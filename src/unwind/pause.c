@@ -8,13 +8,16 @@ double pb_pause_capture(const struct pb_capture_opts *o, struct pb_work *work, s
 {
     struct pb_stop *stops = PB_NEW_N(a, struct pb_stop, ntids);
     struct pb_proc_wait *waits = PB_NEW_N(a, struct pb_proc_wait, n);
+    struct pb_capture_room *rooms = PB_NEW_N(a, struct pb_capture_room, n);
     struct pb_hurry hurry;
     uint64_t since;
     double us;
 
     /* What each thread was doing can only be told before it is held. */
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         pb_proc_wait(&waits[i], o->pid, work[i].tid);
+        pb_capture_prepare(o, work[i].py ? work[i].py->tstate : 0, a, &rooms[i]);
+    }
     pb_hurry_begin(&hurry);
     since = pb_clock_ns();
     for (size_t i = 0; i < ntids; i++)
@@ -26,8 +29,7 @@ double pb_pause_capture(const struct pb_capture_opts *o, struct pb_work *work, s
         for (size_t j = 0; j < ntids; j++) {
             if (tids[j] != work[i].tid || !stops[j].stopped)
                 continue;
-            pb_capture_held(o, &stops[j], work[i].py ? work[i].py->tstate : 0, a,
-                            &work[i].capture);
+            pb_capture_held(o, &stops[j], &rooms[i], a, &work[i].capture);
             work[i].capture.wait = waits[i];
         }
     }

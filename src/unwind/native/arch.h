@@ -21,16 +21,29 @@ struct pb_arch {
 
 extern const struct pb_arch pb_arch;
 
+/* Where a call or jump leads, as far as it tells; nothing where a register holds it. */
+struct pb_branch {
+    uint64_t to;   /* 0: not told */
+    uint64_t slot; /* the word that holds it; 0: not told */
+};
+
 /* An address as it is used, without authentication code or tag. */
 uint64_t pb_arch_strip(uint64_t addr);
 /* Do the n bytes in front of a return address end with a call? */
 bool pb_arch_is_call(const uint8_t *before, size_t n);
+struct pb_branch pb_arch_call(const uint8_t *before, size_t n, uint64_t ret_addr);
+/* Code that does nothing but jump on, as procedure linkage tables have it. */
+struct pb_branch pb_arch_stub(const uint8_t *code, size_t len, uint64_t vaddr);
 
 /*
  * Targets of direct jumps that leave the code; vaddr is its address. Returns
  * their number, at most cap.
  */
 size_t pb_arch_jumps_out(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t *v, size_t cap);
+
+/* Is there a direct jump into [start, end) in the code? */
+bool pb_arch_jumps_into(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t start,
+                        uint64_t end);
 
 /* Code around a pc for which there is no call frame information. */
 struct pb_function {

@@ -8,6 +8,8 @@
 #include "unwind/native/arch.h"
 
 #define PAGE_MASK ((uint64_t)4095)
+#define CALL_MAX 16 /* at least pb_arch.call_max */
+#define STUB_MAX 16
 #define UNSIZED_MAX 65536 /* how far behind a symbol without size code may still be its own */
 
 int pb_modules_init(struct pb_modules *ms, pid_t pid, const struct pb_maps *maps,
@@ -158,6 +160,38 @@ bool pb_modules_read_code(struct pb_modules *ms, uint64_t addr, void *buf, size_
         return true;
     }
     return ms->mem && pb_mem_get(ms->mem, addr, buf, len);
+}
+
+bool pb_modules_is_after_call(struct pb_modules *ms, uint64_t pc)
+{
+    uint8_t before[CALL_MAX];
+    size_t n = pb_arch.call_max;
+
+    return pc > n && pb_modules_is_code(ms, pc) && pb_modules_read_code(ms, pc - n, before, n) &&
+           pb_arch_is_call(before, n);
+}
+
+/* 0 also for what is no code: the bytes were another instruction's. */
+static uint64_t follow(struct pb_modules *ms, struct pb_branch b)
+{
+    if (b.slot && (!ms->mem || !pb_mem_u64(ms->mem, b.slot, &b.to)))
+        return 0;
+    return pb_modules_is_code(ms, b.to) ? b.to : 0;
+}
+
+uint64_t pb_modules_callee(struct pb_modules *ms, uint64_t pc)
+{
+    uint8_t before[CALL_MAX], stub[STUB_MAX];
+    size_t n = pb_arch.call_max;
+    uint64_t to, on;
+
+    if (pc <= n || !pb_modules_read_code(ms, pc - n, before, n))
+        return 0;
+    to = follow(ms, pb_arch_call(before, n, pc));
+    if (!to || !pb_modules_read_code(ms, to, stub, sizeof stub))
+        return to;
+    on = follow(ms, pb_arch_stub(stub, sizeof stub, to));
+    return on ? on : to;
 }
 
 struct function_search {

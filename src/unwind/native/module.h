@@ -44,6 +44,11 @@ bool pb_modules_is_code(const struct pb_modules *ms, uint64_t pc);
 /* Reads code bytes: from the file where there is one, else from the target. */
 bool pb_modules_read_code(struct pb_modules *ms, uint64_t addr, void *buf, size_t len);
 
+/* Does a call end at pc? */
+bool pb_modules_is_after_call(struct pb_modules *ms, uint64_t pc);
+/* What that call leads to, also through a procedure linkage table; 0 when it does not tell. */
+uint64_t pb_modules_callee(struct pb_modules *ms, uint64_t pc);
+
 /*
  * The function that holds a file address, by the smaller symbol table first.
  * A symbol without a size counts too when nothing lies in between: its start

@@ -43,7 +43,7 @@ enum pb_native_how {
     PB_NATIVE_START,    /* frame 0 */
     PB_NATIVE_CFI,      /* found by call frame information */
     PB_NATIVE_PROLOGUE, /* found by decoding the function's prologue */
-    PB_NATIVE_FP,       /* found by the frame pointer (code without any symbol) */
+    PB_NATIVE_FP,       /* by a frame pointer: code without a symbol, or a pointer recovered */
 };
 
 struct pb_native_frame {

@@ -10,7 +10,10 @@
  * known. Code built with frame pointers then lacks its anchor. Where the code
  * tells how far it has moved the stack pointer, the anchor follows from that.
  * Otherwise (alloca, realigned frames) every place that could hold a saved
- * frame pointer in front of a return address is tried, from the inside out.
+ * frame pointer in front of a return address is tried, from the inside out,
+ * if the call in front of that address leads to this very function. Calls
+ * through a register are refused: what earlier calls have left in such a
+ * frame is a chain that was true once, and nothing tells it from the right one.
  */
 #ifndef PB_UNWIND_NATIVE_RECOVER_H
 #define PB_UNWIND_NATIVE_RECOVER_H
@@ -18,32 +21,22 @@
 #include "unwind/native/arch.h"
 #include "unwind/native/module.h"
 
-enum pb_recover_pass {
-    PB_RECOVER_DECODED, /* by the function's code */
-    PB_RECOVER_CALLED,  /* a direct call of this function stands in front of the return address */
-    PB_RECOVER_ANY,     /* some call does: through a pointer, or of what jumped here */
-    PB_RECOVER_DONE,
-};
-
 struct pb_recover {
     struct pb_fde fde;
     struct pb_cfi_row row;
     uint64_t bias;
-    struct pb_regs regs; /* of the frame */
-    uint64_t entry_cfa[PB_GUESSES_MAX]; /* the end of the frame, as decoded */
-    size_t ndecoded;
-    enum pb_recover_pass pass;
-    uint64_t next; /* in this pass */
+    struct pb_regs regs;              /* of the frame, the frame pointer not known */
+    uint64_t decoded[PB_GUESSES_MAX]; /* frame pointers that the code leads to */
+    size_t ndecoded, next;
+    uint64_t scanned; /* distance from the stack pointer */
 };
 
-/* False when the frame pointer is not what is missing. code: from the FDE's start. */
-bool pb_recover_init(struct pb_recover *r, const struct pb_fde *fde, const struct pb_cfi_row *row,
-                     const struct pb_module *m, const struct pb_regs *regs, bool is_first,
+/* False when something else than the frame pointer is missing. */
+bool pb_recover_init(struct pb_recover *r, const struct pb_module *m, const struct pb_fde *fde,
+                     const struct pb_cfi_row *row, const struct pb_regs *regs,
                      const struct pb_stack_reader *s);
-/* The next possible caller. */
+/* The next possible caller: a call ends at its pc. */
 bool pb_recover_next(struct pb_recover *r, struct pb_modules *ms, const struct pb_stack_reader *s,
                      struct pb_guess *ret);
-/* Does some call, or one of `to` unless that is 0, end at the address? */
-bool pb_recover_is_after_call(struct pb_modules *ms, uint64_t pc, uint64_t to);
 
 #endif

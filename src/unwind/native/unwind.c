@@ -2,26 +2,30 @@
  * unwind.c - from registers and stack bytes to a list of frames.
  *
  * Call frame information is followed as long as there is any. Where there is
- * none, the architecture offers guesses; each is taken back unless a call
- * stands in front of its return address and the rest of the stack reaches the
- * start of the thread (a stale address on the stack passes the first test
- * now and then, but not both).
+ * none, the architecture offers guesses, and where it needs a frame pointer
+ * that is not known, recover.h does; each is taken back unless a call stands
+ * in front of its return address and the rest of the stack reaches the start
+ * of the thread (a stale address on the stack passes the first test now and
+ * then, but not both).
  */
 #include <stdlib.h>
 
 #include "unwind/native/arch.h"
 #include "unwind/native/internal.h"
+#include "unwind/native/recover.h"
 
 #define FRAMES_MAX 65536
 #define RETREATS_MAX 256 /* guesses taken back in one stack */
 #define CODE_MAX (1 << 20)
 #define JIT_CODE 256
 
-/* A frame without call frame information, and the callers not yet tried. */
+/* A frame that its own rules do not lead out of, and the callers not yet tried. */
 struct choice {
     size_t frame;
+    bool is_recovery; /* they come from walk.recover, else from v */
     struct pb_guess v[PB_GUESSES_MAX];
     size_t n, next;
+    size_t tried;
 };
 
 struct walk {
@@ -32,11 +36,12 @@ struct walk {
     size_t n, cap, max;
     struct choice *choices;
     size_t nchoices, choices_cap;
+    struct pb_recover recover; /* of the first choice, the only one that may need it */
     int retreats;
     bool missed_reg; /* some attempt failed for want of a register */
 };
 
-enum step { STEP_ON, STEP_END, STEP_NO_CFI, STEP_FAILED };
+enum step { STEP_ON, STEP_END, STEP_NO_CFI, STEP_RECOVER, STEP_FAILED };
 
 static bool push_frame(struct walk *w, enum pb_native_how how)
 {
@@ -62,6 +67,47 @@ static uint64_t lookup_pc(const struct walk *w)
     return pb_native_is_exact(w->v, w->n - 1) ? pc : pc - 1;
 }
 
+static struct choice *add_choice(struct walk *w)
+{
+    struct choice *c;
+
+    if (w->nchoices == w->choices_cap) {
+        size_t cap = w->choices_cap ? w->choices_cap * 2 : 4;
+        struct choice *v = realloc(w->choices, cap * sizeof *v);
+
+        if (!v)
+            return NULL;
+        w->choices = v;
+        w->choices_cap = cap;
+    }
+    c = &w->choices[w->nchoices++];
+    c->frame = w->n - 1;
+    c->is_recovery = false;
+    c->n = c->next = c->tried = 0;
+    return c;
+}
+
+/* A rule lacks a register. On top of another guess, one more would prove anything. */
+static enum step step_recover(struct walk *w, const struct pb_module *m, const struct pb_fde *fde,
+                              const struct pb_cfi_row *row)
+{
+    struct choice *c;
+
+    if (w->nchoices || !pb_recover_init(&w->recover, m, fde, row, &w->regs, &w->s))
+        return STEP_FAILED;
+    c = add_choice(w);
+    if (!c)
+        return STEP_FAILED;
+    c->is_recovery = true;
+    return STEP_RECOVER;
+}
+
+/* A return address of 0 ends a stack, but a stray frame pointer soon finds a 0 as well. */
+static bool may_end_by_zero(const struct walk *w)
+{
+    return !w->nchoices || !w->choices[0].is_recovery;
+}
+
 static enum step step_cfi(struct walk *w, enum pb_native_end *why)
 {
     struct pb_native_frame *f = &w->v[w->n - 1];
@@ -84,12 +130,12 @@ static enum step step_cfi(struct walk *w, enum pb_native_end *why)
         return STEP_NO_CFI;
     case PB_CFI_NO_REG:
         *why = PB_NATIVE_NO_REG;
-        return STEP_FAILED;
+        return step_recover(w, m, &fde, &row);
     case PB_CFI_NO_MEMORY:
         *why = PB_NATIVE_NO_MEMORY;
         return STEP_FAILED;
     }
-    if (w->regs.pc == 0)
+    if (w->regs.pc == 0 && may_end_by_zero(w))
         return STEP_END;
     /* Only a signal handler can stand on another stack than what it interrupted. */
     if (!fde.is_signal && (w->regs.sp < sp || (w->regs.sp == sp && !may_stay))) {
@@ -129,55 +175,46 @@ static void find_code(struct walk *w, uint64_t pc, uint8_t jit[JIT_CODE], struct
     }
 }
 
-static bool add_choice(struct walk *w)
+static bool add_guesses(struct walk *w)
 {
     uint8_t jit[JIT_CODE];
     struct pb_function f = {.start = 0};
-    struct choice *c;
+    struct choice *c = add_choice(w);
 
-    if (w->nchoices == w->choices_cap) {
-        size_t cap = w->choices_cap ? w->choices_cap * 2 : 4;
-        struct choice *v = realloc(w->choices, cap * sizeof *v);
-
-        if (!v)
-            return false;
-        w->choices = v;
-        w->choices_cap = cap;
-    }
+    if (!c)
+        return false;
     find_code(w, w->regs.pc, jit, &f);
-    c = &w->choices[w->nchoices++];
-    c->frame = w->n - 1;
-    c->next = 0;
     c->n = pb_arch_guess(&f, &w->regs, &w->s, c->v);
     return true;
 }
 
-static bool is_after_call(struct walk *w, uint64_t pc)
+static bool next_guess(struct walk *w, struct choice *c, struct pb_guess *ret)
 {
-    uint8_t before[16];
-    size_t n = pb_arch.call_max;
-
-    return pc > n && pb_modules_is_code(w->ms, pc) &&
-           pb_modules_read_code(w->ms, pc - n, before, n) && pb_arch_is_call(before, n);
+    if (c->is_recovery)
+        return pb_recover_next(&w->recover, w->ms, &w->s, ret);
+    while (c->next < c->n) {
+        *ret = c->v[c->next++];
+        if (pb_modules_is_after_call(w->ms, ret->regs.pc))
+            return true;
+    }
+    return false;
 }
 
 /* Goes back to the last frame that has a caller left to try; false when there is none. */
 static bool try_next(struct walk *w)
 {
+    struct pb_guess g;
+
     while (w->nchoices) {
         struct choice *c = &w->choices[w->nchoices - 1];
 
-        while (c->next < c->n) {
-            const struct pb_guess *g = &c->v[c->next++];
-
-            if (c->next > 1 && w->retreats++ == RETREATS_MAX)
+        if (next_guess(w, c, &g)) {
+            if (c->tried++ && w->retreats++ == RETREATS_MAX)
                 return false;
-            if (!is_after_call(w, g->regs.pc))
-                continue;
             w->n = c->frame + 1;
-            w->v[c->frame].cfa = g->cfa;
-            w->regs = g->regs;
-            return push_frame(w, g->how);
+            w->v[c->frame].cfa = g.cfa;
+            w->regs = g.regs;
+            return push_frame(w, g.how);
         }
         w->nchoices--;
         if (w->retreats++ == RETREATS_MAX)
@@ -218,14 +255,14 @@ static enum pb_native_end walk(struct walk *w)
             return PB_NATIVE_COMPLETE;
         if (step == STEP_FAILED && why == PB_NATIVE_TOO_DEEP)
             return why;
-        if (step == STEP_NO_CFI) {
-            why = PB_NATIVE_NO_RULE;
-            if (!sure)
-                sure = w->n;
-            if (!add_choice(w))
-                break;
-        } else {
+        if (!sure && (step == STEP_NO_CFI || step == STEP_RECOVER))
+            sure = w->n;
+        if (step != STEP_NO_CFI) {
             w->missed_reg |= why == PB_NATIVE_NO_REG;
+        } else {
+            why = PB_NATIVE_NO_RULE;
+            if (!add_guesses(w))
+                break;
         }
         if (!sure) /* failed without any guess: these frames are all there is */
             return why;

@@ -245,3 +245,20 @@ size_t pb_x86_jumps_out(const uint8_t *code, size_t len, uint64_t vaddr, uint64_
     }
     return n;
 }
+
+bool pb_x86_jumps_into(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t start,
+                       uint64_t end)
+{
+    struct pb_x86_insn i;
+
+    for (size_t off = 0; off < len; off += i.len) {
+        uint64_t to;
+
+        if (!pb_x86_decode(&i, code + off, len - off))
+            break;
+        to = vaddr + off + i.len + (uint64_t)i.imm;
+        if (is_direct_jump(&i) && to >= start && to < end)
+            return true;
+    }
+    return false;
+}

@@ -17,5 +17,8 @@ size_t pb_x86_guess(const struct pb_function *f, const struct pb_regs *regs,
 bool pb_x86_ends_with_call(const uint8_t *before, size_t n);
 /* Targets of direct jumps that leave the code; see pb_arch_jumps_out. */
 size_t pb_x86_jumps_out(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t *v, size_t cap);
+/* Is there a direct jump into [start, end)? */
+bool pb_x86_jumps_into(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t start,
+                       uint64_t end);
 
 #endif

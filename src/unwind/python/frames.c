@@ -78,6 +78,34 @@ bool pb_py_copy_thread(struct pb_mem *mem, const struct pb_py_layout *py, uint64
     return true;
 }
 
+bool pb_py_copy_again(struct pb_mem *mem, const struct pb_py_layout *py, struct pb_arena *a,
+                      struct pb_py_copy *copy)
+{
+    struct pb_py_copy now = *copy;
+    uint64_t previous = 0;
+    struct pb_mem_range r[5];
+    size_t n = 0;
+
+    if (!copy->chunk_len || !copy->chunk)
+        return pb_py_copy_thread(mem, py, copy->tstate, a, copy);
+    r[n++] = (struct pb_mem_range){copy->tstate + (uint64_t)py->ts_chunk, &now.chunk, 8};
+    r[n++] = (struct pb_mem_range){copy->chunk, copy->chunk_bytes, copy->chunk_len};
+    if (py->ts_cframe != PB_NONE) {
+        r[n++] = (struct pb_mem_range){copy->tstate + (uint64_t)py->ts_cframe, &now.cframe, 8};
+        r[n++] = (struct pb_mem_range){copy->cframe + (uint64_t)py->cframe_current, &now.frame, 8};
+        r[n++] = (struct pb_mem_range){copy->cframe + (uint64_t)py->cframe_previous, &previous, 8};
+    } else {
+        r[n++] = (struct pb_mem_range){copy->tstate + (uint64_t)py->ts_frame, &now.frame, 8};
+    }
+    if (mem->read(mem, r, n) != n || now.chunk != copy->chunk || now.cframe != copy->cframe)
+        return pb_py_copy_thread(mem, py, copy->tstate, a, copy);
+    now.nested = previous != 0;
+    if (previous && !pb_mem_u64(mem, previous + (uint64_t)py->cframe_current, &now.outer))
+        return false;
+    *copy = now;
+    return true;
+}
+
 static uint64_t get_u64(const uint8_t *bytes, int at)
 {
     uint64_t v;

@@ -50,6 +50,13 @@ struct pb_py_copy {
 bool pb_py_copy_thread(struct pb_mem *mem, const struct pb_py_layout *py, uint64_t tstate,
                        struct pb_arena *a, struct pb_py_copy *ret);
 
+/*
+ * The same once more into the same memory, in one read when the thread still
+ * has the same chunk and evaluator: quick, for a thread that is held.
+ */
+bool pb_py_copy_again(struct pb_mem *mem, const struct pb_py_layout *py, struct pb_arena *a,
+                      struct pb_py_copy *copy);
+
 /* Follows the frames from the copy; frames outside of it are read from mem. */
 void pb_py_walk(struct pb_mem *mem, const struct pb_py_layout *py, const struct pb_py_copy *copy,
                 struct pb_arena *a, struct pb_py_raw_stack *ret);

@@ -47,6 +47,44 @@ static int64_t sign_extend(uint32_t v, unsigned bits)
     return (int64_t)(v ^ sign) - (int64_t)sign;
 }
 
+struct pb_branch pb_arch_call(const uint8_t *before, size_t n, uint64_t ret_addr)
+{
+    struct pb_branch b = {0, 0};
+    uint32_t insn;
+
+    if (n < sizeof insn)
+        return b;
+    memcpy(&insn, before + n - sizeof insn, sizeof insn);
+    if ((insn & 0xfc000000) == 0x94000000)
+        b.to = ret_addr - sizeof insn + (uint64_t)(sign_extend(insn, 26) * 4);
+    return b;
+}
+
+/* adrp x16, page; ldr x17, [x16, offset]; add; br x17; maybe behind a bti. */
+struct pb_branch pb_arch_stub(const uint8_t *code, size_t len, uint64_t vaddr)
+{
+    struct pb_branch b = {0, 0};
+    uint32_t v[3];
+    uint32_t pages;
+
+    if (len < sizeof v)
+        return b;
+    memcpy(v, code, sizeof v);
+    if (v[0] == 0xd503245f) { /* bti c */
+        vaddr += 4;
+        v[0] = v[1];
+        v[1] = v[2];
+    }
+    if ((v[0] & 0xfc000000) == 0x14000000) {
+        b.to = vaddr + (uint64_t)(sign_extend(v[0], 26) * 4);
+    } else if ((v[0] & 0x9f00001f) == 0x90000010 && (v[1] & 0xffc003ff) == 0xf9400211) {
+        pages = (v[0] >> 29 & 3) | (v[0] >> 5 & 0x7ffff) << 2;
+        b.slot = (vaddr & ~(uint64_t)4095) + (uint64_t)(sign_extend(pages, 21) * 4096) +
+                 (v[1] >> 10 & 0xfff) * 8;
+    }
+    return b;
+}
+
 /* b, b.cond, cbz and cbnz, tbz and tbnz: their distance in bytes, or 0. */
 static int64_t jump_distance(uint32_t insn)
 {
@@ -73,6 +111,22 @@ size_t pb_arch_jumps_out(const uint8_t *code, size_t len, uint64_t vaddr, uint64
             v[n++] = vaddr + off + (uint64_t)distance;
     }
     return n;
+}
+
+bool pb_arch_jumps_into(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t start,
+                        uint64_t end)
+{
+    uint32_t insn;
+
+    for (size_t off = 0; off + sizeof insn <= len; off += sizeof insn) {
+        int64_t distance;
+
+        memcpy(&insn, code + off, sizeof insn);
+        distance = jump_distance(insn);
+        if (distance && vaddr + off + (uint64_t)distance - start < end - start)
+            return true;
+    }
+    return false;
 }
 
 static void set_reg(struct pb_regs *regs, unsigned reg, uint64_t v)
