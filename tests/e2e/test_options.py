@@ -105,11 +105,12 @@ def test_long_watch_keeps_its_size(any_py, start, script):
     tool = subprocess.Popen(command, stdout=subprocess.PIPE, env=ENV)
     try:
         sizes = []
-        for number in range(1, 301):
+        for number in range(1, 601):
             assert tool.stdout.readline()
-            if number % 100 == 0:
+            if number % 25 == 0:
                 sizes.append(resident_kb(tool.pid))
-        assert sizes[2] - sizes[1] < 512, sizes
+        # A snapshot that had to be tried again takes more for once; a leak goes on.
+        assert max(sizes[16:]) - max(sizes[4:16]) < 512, sizes
     finally:
         tool.kill()
         tool.wait()
