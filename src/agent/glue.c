@@ -1,0 +1,252 @@
+#include "agent/glue.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/jobs.h"
+#include "agent/lifecycle.h"
+
+__asm__(".pushsection .rodata\n"
+        "pb_glue_source:\n"
+        ".incbin \"" PB_GLUE_DIR "/glue.py\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+extern const char pb_glue_source[] __attribute__((visibility("hidden")));
+
+enum { GLUE_NONE, GLUE_MAKING, GLUE_READY };
+
+static struct _object *call_emit(struct _object *module, struct _object *args)
+{
+    struct pb_self *self = pb_self();
+    struct _object *bytes;
+    unsigned number;
+    ssize_t len;
+    char *data;
+    int fd;
+
+    (void)module;
+    if (!self->py.PyArg_ParseTuple(args, "IiO", &number, &fd, &bytes) ||
+        self->py.PyBytes_AsStringAndSize(bytes, &data, &len) < 0)
+        return NULL;
+    pb_jobs_print(self, number, fd == 2 ? PB_WIRE_ERR : PB_WIRE_OUT, data, (size_t)len);
+    return self->py.Py_BuildValue("");
+}
+
+static struct _object *call_tid_of(struct _object *module, struct _object *args)
+{
+    struct pb_self *self = pb_self();
+    unsigned long ident;
+
+    (void)module;
+    if (!self->py.PyArg_ParseTuple(args, "k", &ident))
+        return NULL;
+    return self->py.Py_BuildValue("i", (int)pb_py_tid(ident));
+}
+
+static struct _object *call_at_exit(struct _object *module, struct _object *args)
+{
+    (void)module;
+    (void)args;
+    pb_lifecycle_interpreter_ends(pb_self());
+    return pb_self()->py.Py_BuildValue("");
+}
+
+static struct _object *call_in_child(struct _object *module, struct _object *args)
+{
+    (void)module;
+    (void)args;
+    pb_lifecycle_after_fork(pb_self());
+    return pb_self()->py.Py_BuildValue("");
+}
+
+/* Python keeps pointers to these for as long as a function object lives. */
+static struct pb_py_method method_emit = {"emit", call_emit, PB_PY_VARARGS, NULL};
+static struct pb_py_method method_tid_of = {"tid_of", call_tid_of, PB_PY_VARARGS, NULL};
+static struct pb_py_method method_at_exit = {"probing_at_exit", call_at_exit, PB_PY_NOARGS, NULL};
+static struct pb_py_method method_in_child = {"probing_in_child", call_in_child, PB_PY_NOARGS,
+                                              NULL};
+
+/* Drops a result or the exception that stands in its place. */
+static bool discard(struct pb_self *self, struct _object *result)
+{
+    if (result)
+        self->py.Py_DecRef(result);
+    else
+        self->py.PyErr_Clear();
+    return result != NULL;
+}
+
+/* module.name(value), as `name=value` when keyword is given. */
+static bool call_with(struct pb_self *self, const char *module, const char *name,
+                      const char *keyword, struct _object *value)
+{
+    const struct pb_py *py = &self->py;
+    struct _object *m = py->PyImport_ImportModule(module);
+    struct _object *f = m ? py->PyObject_GetAttrString(m, name) : NULL;
+    struct _object *args = keyword ? py->Py_BuildValue("()") : py->Py_BuildValue("(O)", value);
+    struct _object *named = keyword ? py->Py_BuildValue("{sO}", keyword, value) : NULL;
+    bool good = discard(self, f && args ? py->PyObject_Call(f, args, named) : NULL);
+
+    py->Py_DecRef(named);
+    py->Py_DecRef(args);
+    py->Py_DecRef(f);
+    py->Py_DecRef(m);
+    return good;
+}
+
+void pb_glue_set_hooks(struct pb_self *self)
+{
+    bool done = false;
+    struct _object *f;
+
+    if (!atomic_compare_exchange_strong(&self->hooks_set, &done, true))
+        return;
+    self->exit_hook = self->py.PyCFunction_NewEx(&method_at_exit, NULL, NULL);
+    if (self->exit_hook)
+        call_with(self, "atexit", "register", NULL, self->exit_hook);
+    if (self->fork_hook_set || self->py.minor < 7) /* cannot be taken back, so once is enough */
+        return;
+    f = self->py.PyCFunction_NewEx(&method_in_child, NULL, NULL);
+    if (f)
+        self->fork_hook_set = call_with(self, "os", "register_at_fork", "after_in_child", f);
+    self->py.Py_DecRef(f);
+}
+
+void pb_glue_drop(struct pb_self *self)
+{
+    bool done = true;
+    int ready = GLUE_READY;
+
+    if (atomic_compare_exchange_strong(&self->hooks_set, &done, false) && self->exit_hook) {
+        call_with(self, "atexit", "unregister", NULL, self->exit_hook);
+        self->py.Py_DecRef(self->exit_hook);
+        self->exit_hook = NULL;
+    }
+    /* Code that did not end yet still needs it; it is used again after the next start. */
+    if (!pb_jobs_count(self) &&
+        atomic_compare_exchange_strong(&self->glue_state, &ready, GLUE_NONE)) {
+        self->py.Py_DecRef(self->glue);
+        self->glue = NULL;
+    }
+}
+
+static bool add_function(struct pb_self *self, struct _object *dict, struct pb_py_method *method)
+{
+    struct _object *f = self->py.PyCFunction_NewEx(method, NULL, NULL);
+    bool good = f && self->py.PyDict_SetItemString(dict, method->name, f) == 0;
+
+    self->py.Py_DecRef(f);
+    return good;
+}
+
+static struct _object *run_script(struct pb_self *self)
+{
+    const struct pb_py *py = &self->py;
+    struct _object *dict = py->PyDict_New(), *code = NULL;
+    bool good = false;
+
+    if (dict && py->PyDict_SetItemString(dict, "__builtins__", py->PyEval_GetBuiltins()) == 0 &&
+        add_function(self, dict, &method_emit) && add_function(self, dict, &method_tid_of)) {
+        code = py->Py_CompileString(pb_glue_source, "<probing>", PB_PY_FILE_INPUT);
+        good = code && discard(self, py->PyEval_EvalCode(code, dict, dict));
+    }
+    py->PyErr_Clear();
+    py->Py_DecRef(code);
+    if (good)
+        return dict;
+    py->Py_DecRef(dict);
+    return NULL;
+}
+
+bool pb_glue_load(struct pb_self *self)
+{
+    int none = GLUE_NONE;
+
+    pb_glue_set_hooks(self);
+    /* Whoever makes it may let go of the GIL meanwhile. */
+    for (int i = 0; self->glue_state == GLUE_MAKING && i < 5000; i++) {
+        void *state = self->py.PyEval_SaveThread();
+
+        usleep(1000);
+        self->py.PyEval_RestoreThread(state);
+    }
+    if (!atomic_compare_exchange_strong(&self->glue_state, &none, GLUE_MAKING))
+        return self->glue_state == GLUE_READY;
+    self->glue = run_script(self);
+    self->glue_state = self->glue ? GLUE_READY : GLUE_NONE;
+    return self->glue != NULL;
+}
+
+void pb_glue_after_fork(struct pb_self *self)
+{
+    int making = GLUE_MAKING;
+
+    /* The thread that was at it is not in this process. */
+    atomic_compare_exchange_strong(&self->glue_state, &making, GLUE_NONE);
+}
+
+void pb_glue_reset(struct pb_self *self)
+{
+    struct _object *f;
+
+    if (self->glue_state != GLUE_READY)
+        return;
+    f = self->py.PyDict_GetItemString(self->glue, "reset");
+    discard(self, f ? self->py.PyObject_CallFunction(f, NULL) : NULL);
+}
+
+bool pb_glue_begin(struct pb_self *self, uint32_t number)
+{
+    struct _object *f = self->py.PyDict_GetItemString(self->glue, "begin");
+
+    return discard(self, f ? self->py.PyObject_CallFunction(f, "I", number) : NULL);
+}
+
+void pb_glue_end(struct pb_self *self)
+{
+    struct _object *f = self->py.PyDict_GetItemString(self->glue, "end");
+
+    discard(self, f ? self->py.PyObject_CallFunction(f, NULL) : NULL);
+}
+
+void pb_glue_forget(struct pb_self *self, uint32_t client)
+{
+    struct _object *f;
+
+    if (self->glue_state != GLUE_READY)
+        return;
+    f = self->py.PyDict_GetItemString(self->glue, "forget");
+    discard(self, f ? self->py.PyObject_CallFunction(f, "I", client) : NULL);
+}
+
+enum pb_wire_result pb_glue_run(struct pb_self *self, const struct pb_job *job, char *why,
+                                size_t why_cap)
+{
+    const struct pb_py *py = &self->py;
+    struct _object *f = py->PyDict_GetItemString(self->glue, job->complete ? "complete" : "run");
+    struct _object *code = py->PyUnicode_DecodeUTF8(job->code, (ssize_t)job->code_len, "strict");
+    struct _object *answer = NULL;
+    int result = PB_WIRE_REFUSED;
+    const char *text = "";
+
+    if (!code) {
+        text = "the code is not UTF-8";
+        goto out;
+    }
+    if (f)
+        answer = py->PyObject_CallFunction(f, "OIiiI", code, job->how.flags, (int)job->how.frame,
+                                           (int)job->how.tid, job->client_serial);
+    /* An interrupt that landed in our own lines, not in the user's, comes out here. */
+    if (!answer)
+        result = PB_WIRE_INTERRUPTED;
+    else if (!py->PyArg_ParseTuple(answer, "is", &result, &text))
+        result = PB_WIRE_REFUSED;
+out:
+    snprintf(why, why_cap, "%s", text);
+    py->PyErr_Clear();
+    py->Py_DecRef(answer);
+    py->Py_DecRef(code);
+    return (enum pb_wire_result)result;
+}

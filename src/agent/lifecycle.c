@@ -1,0 +1,319 @@
+#include "agent/lifecycle.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/arch/symver.h"
+#include "agent/chores.h"
+#include "agent/control.h"
+#include "agent/glue.h"
+#include "agent/jobs.h"
+#include "agent/pages.h"
+#include "base/clock.h"
+
+#define STACK (256 << 10)
+/* A child that is about to run another program has done so by then. */
+#define CHILD_DELAY_MS 50
+#define START_MS 1000
+#define STOP_MS 2000
+#define END_MS 1000
+
+/* The one global: a loaded library gets no argument. */
+static _Atomic(struct pb_self *) the_agent;
+
+/* What pthread_atfork registers under; the start files that define it are left out. */
+__attribute__((visibility("hidden"))) void *__dso_handle = &__dso_handle;
+
+struct pb_self *pb_self(void)
+{
+    return the_agent;
+}
+
+void pb_self_wake(struct pb_self *self)
+{
+    uint64_t one = 1;
+    ssize_t n = write(self->wake, &one, sizeof one);
+
+    (void)n;
+}
+
+/* Signals are the host's: none is ever delivered to a thread of ours, except its own faults. */
+int pb_self_thread(void *(*run)(void *), void *arg, size_t stack)
+{
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigset_t all, old;
+    int rc;
+
+    sigfillset(&all);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        sigdelset(&all, own[i]);
+    if (pthread_attr_init(&attr) != 0)
+        return -ENOMEM;
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, stack);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&thread, &attr, run, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return -rc;
+}
+
+static bool yama_wants_consent(void)
+{
+    int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+    char scope = '0';
+    bool read_it;
+
+    if (fd < 0)
+        return false;
+    read_it = read(fd, &scope, 1) == 1;
+    close(fd);
+    return read_it && scope == '1';
+}
+
+/* PR_SET_PTRACER cannot be read back, so it is touched only where it makes a difference. */
+static void allow_ptrace(struct pb_self *self, bool allow)
+{
+    if (allow == self->ptracer_set || (allow && !yama_wants_consent()))
+        return;
+    if (prctl(PR_SET_PTRACER, allow ? PR_SET_PTRACER_ANY : 0, 0, 0, 0) == 0)
+        self->ptracer_set = allow;
+}
+
+void pb_lifecycle_take_settings(struct pb_self *self, const struct pb_settings *settings)
+{
+    pthread_mutex_lock(&self->lock);
+    self->settings = *settings;
+    pthread_mutex_unlock(&self->lock);
+    allow_ptrace(self, settings->v[PB_SET_AGENT_ALLOW_PTRACE]);
+}
+
+static void *agent_thread(void *arg)
+{
+    struct pb_self *self = arg;
+
+    prctl(PR_SET_NAME, "probing");
+    if (self->open_delay_ms) {
+        usleep((useconds_t)self->open_delay_ms * 1000);
+        if (pb_control_open(self) < 0) {
+            self->life = PB_LIFE_STOPPED;
+            return NULL;
+        }
+    }
+    allow_ptrace(self, self->settings.v[PB_SET_AGENT_ALLOW_PTRACE]);
+    pb_chores_add(self, PB_CHORE_HOOKS);
+    pb_control_serve(self);
+    allow_ptrace(self, false);
+    self->life = PB_LIFE_STOPPED;
+    return NULL;
+}
+
+static void read_environment(struct pb_self *self)
+{
+    self->env_note[0] = '\0';
+    for (int i = 0; i < PB_SETTING_COUNT; i++) {
+        char name[PB_SETTING_NAME_MAX];
+        struct pb_err err = {0};
+        const char *value;
+
+        pb_settings_env_name(i, name);
+        value = getenv(name);
+        if (!value || !*value)
+            continue;
+        if (pb_settings_parse(i, value, strlen(value), &self->settings.v[i], &err) < 0 &&
+            !self->env_note[0])
+            snprintf(self->env_note, sizeof self->env_note, "%.150s", err.msg);
+    }
+}
+
+/* Under life_lock. delay_ms: the folder is made later, by the agent's thread. */
+static int start(struct pb_self *self, int delay_ms)
+{
+    int rc = 0;
+
+    self->pid = getpid();
+    self->started_ns = pb_clock_ns();
+    self->stop_wanted = false;
+    self->finalizing = false;
+    self->open_delay_ms = delay_ms;
+    if (!delay_ms)
+        rc = pb_control_open(self);
+    if (rc < 0)
+        return rc;
+    self->life = PB_LIFE_RUNNING;
+    rc = pb_self_thread(agent_thread, self, STACK);
+    if (rc < 0) {
+        self->life = PB_LIFE_STOPPED;
+        if (self->home[0])
+            pb_home_remove(self->home);
+        self->home[0] = '\0';
+        pb_control_close(self);
+    }
+    return rc;
+}
+
+static int restart_pending(void *arg)
+{
+    (void)arg;
+    pb_lifecycle_after_fork(pb_self());
+    return 0;
+}
+
+/* Runs in the child, where only the forking thread lives on: the copy lets go of everything. */
+static void in_child(void)
+{
+    struct pb_self *self = pb_self();
+    bool was_running;
+
+    if (!self)
+        return;
+    was_running = self->life == PB_LIFE_RUNNING;
+    pthread_mutex_init(&self->lock, NULL);
+    pthread_mutex_init(&self->life_lock, NULL);
+    pb_control_close(self);
+    for (int i = 0; i < PB_JOBS; i++)
+        pb_pages_free(self->jobs[i].map, self->jobs[i].map_size);
+    memset(self->jobs, 0, sizeof self->jobs);
+    self->home[0] = '\0';
+    self->chores = 0;
+    self->helper = self->yield_queued = self->stop_wanted = self->ptracer_set = false;
+    self->inside = self->gil_waiters = self->left_count = 0;
+    self->life = PB_LIFE_STOPPED;
+    self->restart_in_child = was_running && self->settings.v[PB_SET_AGENT_FOLLOW_FORKS];
+    pb_glue_after_fork(self);
+    /* 3.6 has no os.register_at_fork; its pending calls are queued without waiting for locks. */
+    if (was_running && self->py.minor < 7)
+        self->py.Py_AddPendingCall(restart_pending, NULL);
+}
+
+void pb_lifecycle_after_fork(struct pb_self *self)
+{
+    pb_glue_reset(self);
+    if (!self->restart_in_child || self->life != PB_LIFE_STOPPED)
+        return;
+    self->restart_in_child = false;
+    start(self, CHILD_DELAY_MS);
+}
+
+void pb_lifecycle_interpreter_ends(struct pb_self *self)
+{
+    void *state;
+
+    self->finalizing = true;
+    pb_jobs_break_all(self);
+    pb_jobs_throw(self);
+    state = self->py.PyEval_SaveThread();
+    for (int i = 0; i < END_MS && self->inside > 0; i++)
+        usleep(1000);
+    self->py.PyEval_RestoreThread(state);
+}
+
+static struct pb_self *make_self(void)
+{
+    struct pb_self *self = pb_self(), *none = NULL;
+
+    if (self)
+        return self;
+    self = pb_pages_get(sizeof *self);
+    if (!self)
+        return NULL;
+    pthread_mutex_init(&self->lock, NULL);
+    pthread_mutex_init(&self->life_lock, NULL);
+    self->listener = self->wake = -1;
+    for (int i = 0; i < PB_CLIENTS; i++)
+        self->clients[i].fd = -1;
+    if (!atomic_compare_exchange_strong(&the_agent, &none, self)) {
+        pb_pages_free(self, sizeof *self);
+        return none;
+    }
+    pthread_atfork(NULL, NULL, in_child);
+    return self;
+}
+
+static int apply_options(struct pb_settings *settings, const char *options)
+{
+    struct pb_err err = {0};
+
+    return options && pb_settings_apply_lines(settings, options, strlen(options), &err) < 0
+               ? -EINVAL
+               : 0;
+}
+
+static int start_or_apply(struct pb_self *self, const char *options)
+{
+    struct pb_settings settings;
+    int rc;
+
+    if (self->life == PB_LIFE_RUNNING) {
+        settings = self->settings;
+        if (apply_options(&settings, options) < 0)
+            return -EINVAL;
+        pb_lifecycle_take_settings(self, &settings);
+        /* A forked child's agent takes a moment to open its door. */
+        for (int i = 0; i < START_MS && self->listener < 0 && self->life == PB_LIFE_RUNNING; i++)
+            usleep(1000);
+        return 1;
+    }
+    if (!self->py.major) { /* once: calls that came before may still be under way */
+        struct pb_py py = {0};
+
+        rc = pb_py_find(&py);
+        if (rc < 0)
+            return rc;
+        self->py = py;
+    }
+    pb_settings_init(&self->settings);
+    read_environment(self);
+    if (apply_options(&self->settings, options) < 0)
+        return -EINVAL;
+    rc = start(self, 0);
+    return rc == -EALREADY ? 1 : rc;
+}
+
+__attribute__((visibility("default"))) int probing_start(const char *options)
+{
+    struct pb_self *self = make_self();
+    int rc;
+
+    if (!self)
+        return -ENOMEM;
+    pthread_mutex_lock(&self->life_lock);
+    rc = start_or_apply(self, options);
+    pthread_mutex_unlock(&self->life_lock);
+    return rc;
+}
+
+__attribute__((visibility("default"))) int probing_stop(void)
+{
+    struct pb_self *self = pb_self();
+    bool stopped;
+
+    if (!self || self->life == PB_LIFE_STOPPED)
+        return 1;
+    pthread_mutex_lock(&self->life_lock);
+    self->stop_wanted = true;
+    pb_self_wake(self);
+    for (int i = 0; i < STOP_MS && self->life != PB_LIFE_STOPPED; i++)
+        usleep(1000);
+    stopped = self->life == PB_LIFE_STOPPED;
+    pthread_mutex_unlock(&self->life_lock);
+    return stopped ? 0 : -ETIMEDOUT;
+}
+
+/* At exit; a forked copy has no folder. */
+__attribute__((destructor)) static void on_exit_of_process(void)
+{
+    struct pb_self *self = pb_self();
+
+    if (self && self->home[0] && self->pid == getpid())
+        pb_home_remove(self->home);
+}

@@ -1,0 +1,120 @@
+#include "agent/py/api.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "agent/arch/symver.h"
+
+/* Calls visit for each line of a file in /proc; a line over 4 KB is cut. */
+static void *each_line(const char *path, void *(*visit)(char *line))
+{
+    char buf[4096];
+    size_t have = 0;
+    void *found = NULL;
+    ssize_t n;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    while (fd >= 0 && !found && (n = read(fd, buf + have, sizeof buf - 1 - have)) > 0) {
+        char *line = buf, *end;
+
+        have += (size_t)n;
+        buf[have] = '\0';
+        while (!found && (end = strchr(line, '\n'))) {
+            *end = '\0';
+            found = visit(line);
+            line = end + 1;
+        }
+        have -= (size_t)(line - buf);
+        memmove(buf, line, have);
+        if (have == sizeof buf - 1)
+            have = 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+/* An interpreter loaded by dlopen without RTLD_GLOBAL, as embedders and plugins do. */
+static void *visit_mapping(char *line)
+{
+    char *path = strchr(line, '/');
+    char *name = path ? strrchr(path, '/') : NULL;
+    void *handle;
+
+    if (!name || strncmp(name, "/libpython3", 11) != 0 || strcmp(name, "/libpython3.so") == 0)
+        return NULL;
+    handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+    return handle && dlsym(handle, "Py_IsInitialized") ? handle : NULL;
+}
+
+static void read_version(struct pb_py *py)
+{
+    const char *v = py->Py_GetVersion();
+    size_t n = strcspn(v, " ");
+    int *part = &py->major;
+
+    if (n >= sizeof py->version)
+        n = sizeof py->version - 1;
+    memcpy(py->version, v, n);
+    py->major = py->minor = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (v[i] >= '0' && v[i] <= '9')
+            *part = *part * 10 + (v[i] - '0');
+        else if (v[i] == '.' && part == &py->major)
+            part = &py->minor;
+        else
+            break;
+    }
+    py->free_threaded = strstr(v, "free-threading") != NULL;
+}
+
+int pb_py_find(struct pb_py *py)
+{
+    void *from = RTLD_DEFAULT;
+    bool all = true;
+
+    if (!dlsym(from, "Py_IsInitialized"))
+        from = each_line("/proc/self/maps", visit_mapping);
+    if (!from && !dlsym(RTLD_DEFAULT, "Py_IsInitialized"))
+        return -ENOENT;
+#define PB_PY(type, name, args) all &= (py->name = (type(*) args)dlsym(from, #name)) != NULL;
+#define PB_PY_MAYBE(type, name, args) py->name = (type(*) args)dlsym(from, #name);
+#include "agent/py/api.def"
+#undef PB_PY
+#undef PB_PY_MAYBE
+    py->PyExc_KeyboardInterrupt = dlsym(from, "PyExc_KeyboardInterrupt");
+    py->PyExc_RuntimeError = dlsym(from, "PyExc_RuntimeError");
+    if (!all || !py->PyExc_KeyboardInterrupt || !py->PyExc_RuntimeError)
+        return -ENOENT;
+    read_version(py);
+    return py->major == 3 && py->minor >= 6 ? 0 : -ENOENT;
+}
+
+/* A read that cannot fault: a thread that Python still lists may be long gone. */
+static bool peek(unsigned long addr, void *buf, size_t len)
+{
+    struct iovec to = {buf, len}, from = {(void *)addr, len};
+
+    return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == (long)len;
+}
+
+pid_t pb_py_tid(unsigned long ident)
+{
+    enum { WORDS = 512 };
+    pid_t mine = (pid_t)syscall(SYS_gettid), tid;
+
+    /* The C library keeps the number somewhere in its thread: where ours is, others' is. */
+    for (unsigned long at = 0; at < WORDS * sizeof tid; at += sizeof tid) {
+        if (!peek((unsigned long)pthread_self() + at, &tid, sizeof tid))
+            return 0;
+        if (tid == mine)
+            return peek(ident + at, &tid, sizeof tid) ? tid : 0;
+    }
+    return 0;
+}

@@ -1,0 +1,235 @@
+#include "base/home.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+/* An agent makes its folder first and its socket a moment later. */
+#define YOUNG_S 60
+
+const char *const pb_home_roots[] = {"/dev/shm", "/tmp", NULL};
+
+void pb_home_user_path(char buf[PB_HOME_MAX], const char *root, uid_t uid)
+{
+    snprintf(buf, PB_HOME_MAX, "%s/probing-%u", root, (unsigned)uid);
+}
+
+void pb_home_path(char buf[PB_HOME_MAX], const char *root, uid_t uid, pid_t pid, uint64_t start)
+{
+    snprintf(buf, PB_HOME_MAX, "%s/probing-%u/%d-%llu", root, (unsigned)uid, (int)pid,
+             (unsigned long long)start);
+}
+
+/* By number: the C library's fstat is younger than the oldest one that we load into. */
+static int file_status(int fd, struct stat *st)
+{
+    return (int)syscall(SYS_fstat, fd, st);
+}
+
+int pb_home_check(int fd, uid_t uid)
+{
+    struct stat st;
+
+    if (file_status(fd, &st) < 0)
+        return -errno;
+    if (!S_ISDIR(st.st_mode))
+        return -ENOTDIR;
+    return st.st_uid == uid && (st.st_mode & 077) == 0 ? 0 : -EPERM;
+}
+
+static int open_checked(int at, const char *name, uid_t uid)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int rc;
+
+    if (fd < 0)
+        return -errno;
+    rc = pb_home_check(fd, uid);
+    if (rc < 0) {
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+static int create_once(const char *root, uid_t uid, pid_t pid, uint64_t start)
+{
+    char path[PB_HOME_MAX];
+    int user, fd;
+
+    pb_home_user_path(path, root, uid);
+    if (mkdirat(AT_FDCWD, path, 0700) < 0 && errno != EEXIST)
+        return -errno;
+    user = open_checked(AT_FDCWD, path, uid);
+    if (user < 0)
+        return user;
+    pb_home_path(path, root, uid, pid, start);
+    /* What was there is our own: left by exec, or by the agent before. */
+    if (mkdirat(user, strrchr(path, '/') + 1, 0700) < 0 && errno != EEXIST)
+        fd = -errno;
+    else
+        fd = open_checked(user, strrchr(path, '/') + 1, uid);
+    close(user);
+    return fd;
+}
+
+int pb_home_create(const char *root, uid_t uid, pid_t pid, uint64_t start)
+{
+    int fd = -ENOENT;
+
+    /* The last agent to leave removes the user's folder, perhaps under our feet. */
+    for (int i = 0; i < 5 && fd == -ENOENT; i++)
+        fd = create_once(root, uid, pid, start);
+    return fd;
+}
+
+void pb_home_remove(const char *path)
+{
+    char text[PB_HOME_MAX + 64];
+    size_t len = strlen(path);
+
+    if (len > PB_HOME_MAX)
+        return;
+    memcpy(text, path, len);
+    memcpy(text + len, "/" PB_HOME_SOCKET, sizeof "/" PB_HOME_SOCKET);
+    unlink(text);
+    text[len] = '\0';
+    rmdir(text);
+    *strrchr(text, '/') = '\0';
+    rmdir(text);
+}
+
+uint64_t pb_home_start_time(pid_t pid)
+{
+    char path[40], text[1024], *p;
+    uint64_t v = 0;
+    ssize_t n;
+    int fd;
+
+    if (pid)
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    else
+        snprintf(path, sizeof path, "/proc/self/stat");
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    /* The name may hold spaces and parentheses; behind its end comes the 3rd field. */
+    p = strrchr(text, ')');
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    while (p && p[1] >= '0' && p[1] <= '9')
+        v = v * 10 + (uint64_t)(*++p - '0');
+    return v;
+}
+
+/* Parses "<pid>-<starttime>"; false for any other name. */
+static bool parse_name(const char *name, uint64_t *pid, uint64_t *start)
+{
+    uint64_t *at = pid;
+    int digits = 0;
+
+    *pid = *start = 0;
+    for (; *name; name++) {
+        if (*name == '-' && at == pid && digits) {
+            at = start;
+            digits = 0;
+        } else if (*name >= '0' && *name <= '9' && ++digits < 20) {
+            *at = *at * 10 + (uint64_t)(*name - '0');
+        } else {
+            return false;
+        }
+    }
+    return at == start && digits && *pid > 0 && *pid < INT32_MAX;
+}
+
+bool pb_home_answers(const char *path)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    bool yes = true;
+    int fd;
+
+    if (snprintf(at.sun_path, sizeof at.sun_path, "%s/" PB_HOME_SOCKET, path) >=
+        (int)sizeof at.sun_path)
+        return true;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return true;
+    if (connect(fd, (struct sockaddr *)&at, sizeof at) < 0)
+        yes = errno != ECONNREFUSED && errno != ENOENT;
+    close(fd);
+    return yes;
+}
+
+static bool is_young(int user, const char *name)
+{
+    int fd = openat(user, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    bool young = true;
+
+    if (fd < 0)
+        return true;
+    if (file_status(fd, &st) == 0)
+        young = time(NULL) - st.st_mtime < YOUNG_S;
+    close(fd);
+    return young;
+}
+
+static bool is_dead(int user, const char *user_path, const char *name)
+{
+    char path[2 * PB_HOME_MAX], control[PB_HOME_MAX];
+    uint64_t pid, start;
+
+    if (!parse_name(name, &pid, &start) || pb_home_start_time((pid_t)pid) == start)
+        return false;
+    snprintf(path, sizeof path, "%s/%.40s", user_path, name);
+    snprintf(control, sizeof control, "%.40s/" PB_HOME_SOCKET, name);
+    if (faccessat(user, control, F_OK, 0) < 0 && is_young(user, name))
+        return false;
+    return !pb_home_answers(path);
+}
+
+struct dirent64_raw {
+    uint64_t ino;
+    int64_t off;
+    uint16_t len;
+    uint8_t type;
+    char name[];
+};
+
+int pb_home_sweep(const char *root, uid_t uid)
+{
+    char path[PB_HOME_MAX], gone[2 * PB_HOME_MAX];
+    _Alignas(8) char buf[4096];
+    int removed = 0, user;
+    long n;
+
+    pb_home_user_path(path, root, uid);
+    user = open_checked(AT_FDCWD, path, uid);
+    if (user < 0)
+        return 0;
+    /* The system call itself: opendir allocates. */
+    while ((n = syscall(SYS_getdents64, user, buf, sizeof buf)) > 0) {
+        for (long at = 0; at < n;) {
+            const struct dirent64_raw *d = (const void *)(buf + at);
+
+            at += d->len;
+            if (strlen(d->name) > 40 || !is_dead(user, path, d->name))
+                continue;
+            snprintf(gone, sizeof gone, "%s/%.40s", path, d->name);
+            pb_home_remove(gone);
+            removed++;
+        }
+    }
+    close(user);
+    return removed;
+}

@@ -1,0 +1,51 @@
+/*
+ * home.h - the folder of an agent, and sweeping up after those that were killed.
+ *
+ * Owns: nothing; the caller holds descriptors and paths.
+ * Threads: any.
+ * Fails: with a negative errno. A folder that is not a real folder, not its
+ * owner's or open to others is refused, never repaired or followed.
+ * Not here: the socket (agent/control.h, host/agent.h).
+ *
+ *     <root>/probing-<uid>/<pid>-<starttime>/control
+ */
+#ifndef PB_BASE_HOME_H
+#define PB_BASE_HOME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { PB_HOME_MAX = 96 };
+
+#define PB_HOME_SOCKET "control"
+
+/* Where folders may be, best first; ends with NULL. */
+extern const char *const pb_home_roots[];
+
+/* "<root>/probing-<uid>" and the same with "/<pid>-<starttime>" behind it. */
+void pb_home_user_path(char buf[PB_HOME_MAX], const char *root, uid_t uid);
+void pb_home_path(char buf[PB_HOME_MAX], const char *root, uid_t uid, pid_t pid, uint64_t start);
+
+/* 0 when fd is a folder of this user that nobody else can enter, else -EPERM or so. */
+int pb_home_check(int fd, uid_t uid);
+/* Makes the folder, and the user's around it; returns a descriptor of it. */
+int pb_home_create(const char *root, uid_t uid, pid_t pid, uint64_t start);
+/* Removes socket, folder and the user's folder; one with something else in it stays. */
+void pb_home_remove(const char *path);
+
+/* Does somebody listen there? Anything but a clear no counts as yes. */
+bool pb_home_answers(const char *path);
+
+/* 22nd field of /proc/PID/stat (pid 0: this process); 0 when there is none. */
+uint64_t pb_home_start_time(pid_t pid);
+
+/*
+ * Removes the folders of this user whose process is gone: no process of that
+ * number and age in this pid namespace, and nobody listens on the socket
+ * (which also holds for processes of other pid namespaces). Returns how many.
+ */
+int pb_home_sweep(const char *root, uid_t uid);
+
+#endif

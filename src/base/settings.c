@@ -1,0 +1,194 @@
+#include "base/settings.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct pb_setting pb_setting_list[PB_SETTING_COUNT] = {
+#define PB_SETTING(id, name, type, otherwise, least, most, doc)                                  \
+    {name, type, otherwise, least, most, doc},
+#include "base/settings.def"
+#undef PB_SETTING
+};
+
+void pb_settings_init(struct pb_settings *s)
+{
+    for (int i = 0; i < PB_SETTING_COUNT; i++)
+        s->v[i] = pb_setting_list[i].otherwise;
+}
+
+int pb_settings_find(const char *key, size_t len)
+{
+    static const char prefix[] = "probing.";
+
+    if (len > sizeof prefix - 1 && memcmp(key, prefix, sizeof prefix - 1) == 0) {
+        key += sizeof prefix - 1;
+        len -= sizeof prefix - 1;
+    }
+    for (int i = 0; i < PB_SETTING_COUNT; i++)
+        if (strlen(pb_setting_list[i].name) == len &&
+            memcmp(pb_setting_list[i].name, key, len) == 0)
+            return i;
+    return -1;
+}
+
+static bool is_word(const char *text, size_t len, const char *const *words)
+{
+    for (; *words; words++)
+        if (strlen(*words) == len && memcmp(*words, text, len) == 0)
+            return true;
+    return false;
+}
+
+static bool parse_switch(const char *text, size_t len, int64_t *ret)
+{
+    static const char *const on[] = {"1", "on", "true", "yes", "True", NULL};
+    static const char *const off[] = {"0", "off", "false", "no", "False", NULL};
+
+    *ret = is_word(text, len, on);
+    return *ret || is_word(text, len, off);
+}
+
+/* Decimal digits with at most three behind the point: exact, and the same in every locale. */
+static bool parse_thousandths(const char *text, size_t len, int64_t *ret)
+{
+    int64_t v = 0;
+    int behind = -1;
+
+    if (!len || text[0] == '.' || len > 15)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '.' && behind < 0 && i + 1 < len) {
+            behind = 0;
+        } else if (text[i] >= '0' && text[i] <= '9' && behind < 3) {
+            v = v * 10 + (text[i] - '0');
+            behind += behind >= 0;
+        } else {
+            return false;
+        }
+    }
+    for (int i = behind < 0 ? 0 : behind; i < 3; i++)
+        v *= 10;
+    *ret = v;
+    return true;
+}
+
+static bool parse_value(const struct pb_setting *set, const char *text, size_t len, int64_t *ret)
+{
+    if (set->type == PB_SWITCH)
+        return parse_switch(text, len, ret);
+    if (!parse_thousandths(text, len, ret))
+        return false;
+    if (set->type == PB_COUNT) {
+        if (*ret % 1000)
+            return false;
+        *ret /= 1000;
+    }
+    return *ret >= set->least && *ret <= set->most;
+}
+
+int pb_settings_parse(int index, const char *text, size_t len, int64_t *ret, struct pb_err *err)
+{
+    const struct pb_setting *set = &pb_setting_list[index];
+    char least[PB_SETTING_VALUE_MAX], most[PB_SETTING_VALUE_MAX];
+    int64_t v;
+
+    if (parse_value(set, text, len, &v)) {
+        *ret = v;
+        return 0;
+    }
+    if (len > 40)
+        len = 40;
+    if (set->type == PB_SWITCH)
+        return pb_err_set(err, PB_USAGE, "%s: '%.*s' is neither on nor off", set->name, (int)len,
+                          text);
+    pb_settings_format(index, set->least, least);
+    pb_settings_format(index, set->most, most);
+    return pb_err_set(err, PB_USAGE, "%s: '%.*s' is not a %s from %s to %s", set->name, (int)len,
+                      text, set->type == PB_COUNT ? "whole number" : "number", least, most);
+}
+
+size_t pb_settings_format(int index, int64_t value, char buf[PB_SETTING_VALUE_MAX])
+{
+    enum pb_setting_type type = pb_setting_list[index].type;
+    int n;
+
+    if (type == PB_SWITCH)
+        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%s", value ? "on" : "off");
+    else if (type == PB_COUNT || value % 1000 == 0)
+        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%lld",
+                     (long long)(type == PB_COUNT ? value : value / 1000));
+    else
+        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%lld.%03d", (long long)(value / 1000),
+                     (int)(value % 1000));
+    if (type == PB_NUMBER && value % 1000)
+        while (buf[n - 1] == '0')
+            buf[--n] = '\0';
+    return (size_t)n;
+}
+
+static void trim(const char **text, size_t *len)
+{
+    while (*len && (**text == ' ' || **text == '\t')) {
+        ++*text;
+        --*len;
+    }
+    while (*len && strchr(" \t\r", (*text)[*len - 1]) && (*text)[*len - 1])
+        --*len;
+}
+
+int pb_settings_apply(struct pb_settings *s, const char *line, size_t len, struct pb_err *err)
+{
+    const char *equals = memchr(line, '=', len);
+    const char *key = line, *value;
+    size_t key_len, value_len;
+    int64_t v = 0;
+    int index;
+
+    if (!equals)
+        return pb_err_set(err, PB_USAGE, "'%.*s' is not key=value", (int)(len < 60 ? len : 60),
+                          line);
+    key_len = (size_t)(equals - line);
+    value = equals + 1;
+    value_len = len - key_len - 1;
+    trim(&key, &key_len);
+    trim(&value, &value_len);
+    index = pb_settings_find(key, key_len);
+    if (index < 0)
+        return pb_err_set(err, PB_USAGE, "no setting '%.*s'",
+                          (int)(key_len < 60 ? key_len : 60), key);
+    if (pb_settings_parse(index, value, value_len, &v, err) < 0)
+        return -1;
+    s->v[index] = v;
+    return 0;
+}
+
+int pb_settings_apply_lines(struct pb_settings *s, const char *text, size_t len,
+                            struct pb_err *err)
+{
+    struct pb_settings copy = *s;
+
+    while (len) {
+        const char *end = memchr(text, '\n', len);
+        size_t n = end ? (size_t)(end - text) : len, used = end ? n + 1 : n, left = n;
+        const char *line = text;
+
+        trim(&line, &left);
+        if (left && pb_settings_apply(&copy, line, left, err) < 0)
+            return -1;
+        text += used;
+        len -= used;
+    }
+    *s = copy;
+    return 0;
+}
+
+void pb_settings_env_name(int index, char *buf)
+{
+    const char *name = pb_setting_list[index].name;
+    size_t n = (size_t)snprintf(buf, PB_SETTING_NAME_MAX, "PROBING_");
+
+    for (; *name && n + 1 < PB_SETTING_NAME_MAX; name++)
+        buf[n++] = *name == '.' ? '_' : (char)(*name >= 'a' && *name <= 'z' ? *name - 32 : *name);
+    buf[n] = '\0';
+}
