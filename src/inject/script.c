@@ -1,0 +1,176 @@
+#include "inject/script.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "host/buf.h"
+#include "host/proc.h"
+
+#define BEGUN "begun "
+#define DONE "done "
+#define FAILED "fail "
+
+/* Text for a Python literal that needs no escaping. */
+static void add_base64(struct pb_buf *b, const void *data, size_t len)
+{
+    static const char digits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *p = data;
+
+    for (size_t i = 0; i < len; i += 3) {
+        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < len ? (uint32_t)p[i + 1] << 8 : 0) |
+                     (i + 2 < len ? p[i + 2] : 0);
+
+        pb_buf_putc(b, digits[v >> 18]);
+        pb_buf_putc(b, digits[v >> 12 & 63]);
+        pb_buf_putc(b, i + 1 < len ? digits[v >> 6 & 63] : '=');
+        pb_buf_putc(b, i + 2 < len ? digits[v & 63] : '=');
+    }
+}
+
+/*
+ * Without ctypes the library is imported, which is enough for the agent. The
+ * names live in a function: nothing of this stays behind.
+ */
+static void write_text(struct pb_buf *b, const struct pb_inject_opts *o, const char *path)
+{
+    char folder[256];
+
+    pb_spell_folder(folder, sizeof folder);
+    pb_buf_puts(b, "def run():\n"
+                   " import base64, os\n");
+    pb_buf_printf(b, " me = os.open('%s', os.O_RDWR)\n", path);
+    pb_buf_printf(b, " os.unlink('%s')\n", path);
+    pb_buf_puts(b, " os.pwrite(me, b'" BEGUN "', 0)\n"
+                   " try:\n"
+                   "  file = os.memfd_create('libprobing.so')\n"
+                   "  with open(file, 'wb', closefd=False) as out:\n"
+                   "   out.write(base64.b64decode('");
+    add_base64(b, o->library, o->library_size);
+    pb_buf_puts(b, "'))\n  options = base64.b64decode('");
+    add_base64(b, o->options, strlen(o->options));
+    pb_buf_printf(b, "')\n  path = '%s/%%d' %% file\n", folder);
+    pb_buf_puts(b, "  try:\n"
+                   "   import ctypes\n");
+    pb_buf_printf(b, "   result = ctypes.CDLL(path).%s(options)\n", o->entry);
+    pb_buf_puts(b, "  except ImportError:\n"
+                   "   import importlib.machinery, importlib.util\n"
+                   "   loader = importlib.machinery.ExtensionFileLoader('libprobing', path)\n"
+                   "   spec = importlib.util.spec_from_loader('libprobing', loader)\n"
+                   "   module = importlib.util.module_from_spec(spec)\n"
+                   "   loader.exec_module(module)\n"
+                   "   result = module.start(options.decode())\n"
+                   "  os.close(file)\n"
+                   "  answer = '" DONE "%d' % result\n"
+                   " except BaseException as e:\n"
+                   "  answer = '" FAILED "' + repr(e)\n"
+                   " os.pwrite(me, answer.encode()[:400] + b'\\0', 0)\n"
+                   " os.close(me)\n"
+                   "run()\n");
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+    while (len) {
+        ssize_t n = write(fd, data, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -1;
+        data += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Creates the file in one folder of the target; it belongs to the target's user. */
+static bool create_in(struct pb_script *s, const struct pb_injection *in, const char *folder,
+                      const struct pb_proc_status *st, size_t path_max)
+{
+    snprintf(s->path, sizeof s->path, "%s/probing-%d-%llx.py", folder, (int)in->pid,
+             (unsigned long long)pb_clock_ns());
+    snprintf(s->outside, sizeof s->outside, "/proc/%d/root%s", (int)in->pid, s->path);
+    if (strlen(s->path) >= path_max)
+        return false;
+    s->fd = open(s->outside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (s->fd < 0)
+        return false;
+    if (st->euid == geteuid() || fchown(s->fd, st->euid, (gid_t)-1) == 0)
+        return true;
+    pb_script_destroy(s);
+    return false;
+}
+
+int pb_script_create(struct pb_script *s, struct pb_injection *in, size_t path_max,
+                     struct pb_err *err)
+{
+    static const char *const folders[] = {"/dev/shm", "/tmp", "/var/tmp"};
+    struct pb_buf text = PB_BUF_INIT;
+    struct pb_proc_status st;
+    int rc;
+
+    memset(s, 0, sizeof *s);
+    s->fd = -1;
+    if (pb_proc_status(&st, in->pid, err) < 0)
+        return -1;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && s->fd < 0; i++)
+        create_in(s, in, folders[i], &st, path_max);
+    if (s->fd < 0)
+        return pb_err_set(err, PB_FAIL, "no place for a script in its root: %s", strerror(errno));
+    write_text(&text, in->o, s->path);
+    rc = write_all(s->fd, text.data, text.len);
+    pb_buf_finish(&text);
+    if (rc < 0) {
+        pb_err_set(err, PB_FAIL, "%s: %s", s->path, strerror(errno));
+        pb_script_destroy(s);
+    }
+    return rc;
+}
+
+static bool starts_with(struct pb_script *s, const char *word)
+{
+    ssize_t n = pread(s->fd, s->answer, sizeof s->answer - 1, 0);
+
+    s->answer[n > 0 ? n : 0] = '\0';
+    return strncmp(s->answer, word, strlen(word)) == 0;
+}
+
+bool pb_script_begun(struct pb_script *s)
+{
+    return starts_with(s, BEGUN);
+}
+
+bool pb_script_answer(struct pb_script *s)
+{
+    return starts_with(s, DONE) || starts_with(s, FAILED);
+}
+
+int pb_script_result(const struct pb_script *s, int *ret_result, struct pb_err *err)
+{
+    long result;
+
+    if (strncmp(s->answer, FAILED, strlen(FAILED)) == 0)
+        return pb_err_set(err, PB_FAIL, "it cannot load the probe: %s",
+                          s->answer + strlen(FAILED));
+    result = strtol(s->answer + strlen(DONE), NULL, 10);
+    *ret_result = (int)result;
+    if (result < 0)
+        return pb_err_set(err, PB_FAIL, "the probe did not start: %s", strerror((int)-result));
+    return 0;
+}
+
+void pb_script_destroy(struct pb_script *s)
+{
+    if (s->fd < 0)
+        return;
+    unlink(s->outside);
+    close(s->fd);
+    s->fd = -1;
+}

@@ -1,0 +1,34 @@
+/*
+ * script.h - a Python script that loads the library, and its answer.
+ *
+ * Owns: the file, in the target's own root, until pb_script_destroy. The
+ * script deletes it as well, should the tool be gone by then.
+ * Threads: one.
+ * Fails: with a reason when no folder of the target can be written to.
+ * Not here: how the interpreter gets to run it (pep768.h).
+ *
+ * One file both ways: the script says that it has begun, and then its result,
+ * by writing over its own first bytes, which the tool keeps open.
+ */
+#ifndef PB_INJECT_SCRIPT_H
+#define PB_INJECT_SCRIPT_H
+
+#include "inject/internal.h"
+
+struct pb_script {
+    int fd;
+    char path[128];    /* as the target sees it */
+    char outside[192]; /* as the tool sees it */
+    char answer[512];
+};
+
+/* path_max: bytes that the target has for the path. */
+int pb_script_create(struct pb_script *s, struct pb_injection *in, size_t path_max,
+                     struct pb_err *err);
+/* Has it started; has it ended, with its words in answer? */
+bool pb_script_begun(struct pb_script *s);
+bool pb_script_answer(struct pb_script *s);
+int pb_script_result(const struct pb_script *s, int *ret_result, struct pb_err *err);
+void pb_script_destroy(struct pb_script *s);
+
+#endif
