@@ -28,6 +28,7 @@ enum pb_opt_type {
     PB_OPT_INT,    /* between min and max, when these differ */
     PB_OPT_NUM,    /* a number with a fraction, e.g. seconds; min and max as above */
     PB_OPT_CHOICE, /* one of the words in choices */
+    PB_OPT_MANY,   /* may be given several times; the values come as lines */
 };
 
 struct pb_opt {
@@ -46,6 +47,7 @@ struct pb_positional {
     bool required;
     bool many;           /* takes all that follow; the last one only */
     const char *choices; /* "bash|zsh|fish", or NULL */
+    bool verbatim;       /* from here on nothing is an option of ours: another command's line */
 };
 
 enum pb_target_need {

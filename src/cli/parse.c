@@ -134,8 +134,10 @@ static int set_option(struct parser *p, const struct pb_opt *o, char *value)
     }
     if (!v)
         return set_global(p, o, value);
+    v->str = o->type == PB_OPT_MANY && v->set
+                 ? pb_arena_printf(&ctx->arena, "%s\n%s", v->str, value)
+                 : value;
     v->set = true;
-    v->str = value;
     if (o->type == PB_OPT_CHOICE && !is_choice(o->choices, value))
         return pb_err_set(&ctx->err, PB_USAGE, "--%s: '%s' is not one of %s", o->name, value,
                           o->choices);
@@ -219,12 +221,23 @@ static void begin_command(struct pb_ctx *ctx, const struct pb_cmd *cmd)
     ctx->values = PB_NEW_N(&ctx->arena, struct pb_opt_value, n + 1);
 }
 
+/* Does the positional of this number start the line of another command? */
+static bool is_verbatim(const struct pb_cmd *cmd, int number)
+{
+    const struct pb_positional *pos = cmd->positionals;
+
+    for (; pos && pos->name && number > 0 && !pos->many; pos++)
+        number--;
+    return pos && pos->name && pos->verbatim;
+}
+
 static int take_word(struct parser *p, char *word)
 {
     struct pb_ctx *ctx = p->ctx;
     const struct pb_cmd *cmd;
 
     if (ctx->cmd) {
+        p->only_words = p->only_words || is_verbatim(ctx->cmd, ctx->nargs);
         ctx->args[ctx->nargs++] = word;
         return 0;
     }

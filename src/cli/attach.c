@@ -1,0 +1,119 @@
+/*
+ * probing attach TARGET - load the agent with settings from a file.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "cli/target.h"
+#include "cli/yaml_settings.h"
+#include "host/agent.h"
+#include "host/proc.h"
+#include "inject/inject.h"
+
+#define ASK_TIMEOUT_MS 5000
+
+static int run(struct pb_ctx *ctx);
+
+static const struct pb_opt options[] = {
+    {.name = "config",
+     .letter = 'c',
+     .type = PB_OPT_STR,
+     .arg = "FILE",
+     .help = "Settings of the agent, in YAML"},
+    {0},
+};
+
+static const struct pb_positional positionals[] = {
+    {.name = "TARGET", .help = "The process, where it does not stand in front of the command"},
+    {0},
+};
+
+const struct pb_cmd pb_cmd_attach = {
+    .name = "attach",
+    .summary = "Inject probes, with settings from a file",
+    .details = "The same as inject, for settings that are kept in a file:\n"
+               "\n"
+               "  probing:\n"
+               "    eval:\n"
+               "      timeout: 5           # the setting eval.timeout\n"
+               "    agent.follow_forks: off\n"
+               "\n"
+               "The file is checked before the process is touched; a key that does not exist or a\n"
+               "value out of its limits is an error. If the agent is there already, the settings\n"
+               "are applied to it. `probing config` lists what can be set.",
+    .options = options,
+    .positionals = positionals,
+    .target = PB_TARGET_OPTIONAL,
+    .examples = "probing attach 4242 --config probes.yaml\n"
+                "probing 4242 attach --config probes.yaml  # the same",
+    .run = run,
+};
+
+static bool from_environment(const char *target)
+{
+    return target == getenv("PROBING_TARGET") || target == getenv("ENDPOINT");
+}
+
+/* A target behind the command counts more than one that the environment names. */
+static int find_target(struct pb_ctx *ctx)
+{
+    if (ctx->nargs == 0) {
+        if (ctx->pid)
+            return 0;
+        return pb_err_set(&ctx->err, PB_USAGE, "attach: TARGET is missing");
+    }
+    if (ctx->target && !from_environment(ctx->target))
+        return pb_err_set(&ctx->err, PB_USAGE, "two targets: '%s' and '%s'", ctx->target,
+                          ctx->args[0]);
+    ctx->target = ctx->args[0];
+    return pb_target_resolve(ctx);
+}
+
+static int apply(struct pb_ctx *ctx, const char *lines)
+{
+    enum pb_wire_result result = PB_WIRE_OK;
+    const char *why = NULL;
+    struct pb_agent agent;
+    int rc;
+
+    if (pb_agent_open(&agent, ctx->pid, ASK_TIMEOUT_MS, &ctx->err) < 0)
+        return -1;
+    rc = pb_agent_ask(&agent, PB_WIRE_CONFIG, NULL, 0, lines, strlen(lines), ASK_TIMEOUT_MS, NULL,
+                      NULL, &ctx->arena, &result, &why, &ctx->err);
+    pb_agent_close(&agent);
+    if (rc < 0)
+        return -1;
+    if (result != PB_WIRE_OK)
+        return pb_err_set(&ctx->err, PB_FAIL, "%d: %s", (int)ctx->pid,
+                          why && *why ? why : "the agent refused the settings");
+    return 0;
+}
+
+static int run(struct pb_ctx *ctx)
+{
+    const char *path = pb_opt_str(ctx, "config", NULL), *lines = "";
+    struct pb_yaml_settings settings;
+    struct pb_inject_report report;
+    bool there;
+
+    if (path) {
+        if (pb_yaml_settings_read(&settings, path, &ctx->arena, &ctx->err) < 0) {
+            ctx->note = ""; /* the command line was fine: no usage */
+            return -1;
+        }
+        lines = pb_yaml_settings_lines(&settings, &ctx->arena);
+    }
+    if (find_target(ctx) < 0 || pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
+        return -1;
+    there = pb_agent_present(ctx->pid);
+    if (there ? apply(ctx, lines) < 0
+              : pb_inject_agent(ctx->pid, lines, 0, false, &report, &ctx->err) < 0)
+        return -1;
+    if (there)
+        pb_print_f(&ctx->out, "Probes are already in process %d%s\n", (int)ctx->pid,
+                   *lines ? "; settings applied" : "");
+    else
+        pb_print_f(&ctx->out, "Successfully injected probes into process %d\n", (int)ctx->pid);
+    return 0;
+}

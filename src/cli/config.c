@@ -1,0 +1,185 @@
+/*
+ * probing TARGET config - settings of the agent in a process.
+ */
+#include <string.h>
+
+#include "base/settings.h"
+#include "cli/cmd.h"
+#include "cli/link.h"
+#include "cli/nearest.h"
+#include "cli/table.h"
+
+#define ASK_TIMEOUT_MS 5000
+
+static int run(struct pb_ctx *ctx);
+
+static const struct pb_positional positionals[] = {
+    {.name = "KEY[=VALUE]", .help = "a setting to read, or to set; none: all are listed",
+     .many = true},
+    {.name = NULL},
+};
+
+const struct pb_cmd pb_cmd_config = {
+    .name = "config",
+    .aliases = "cfg, c",
+    .summary = "Display or modify the configuration",
+    .details =
+        "Without a key lists every setting with its value, its default and what it does; of a\n"
+        "process without probes, or without a target, the defaults. KEY prints one value,\n"
+        "KEY=VALUE sets it until the process ends, and injects the probes first if they are not\n"
+        "there. All that is to be set is checked before anything is. Keys may be written with\n"
+        "probing. in front. At its start the agent reads the environment: PROBING_EVAL_TIMEOUT\n"
+        "is eval.timeout.",
+    .positionals = positionals,
+    .target = PB_TARGET_OPTIONAL,
+    .examples = "probing 4242 config                   # all\n"
+                "probing 4242 config eval.timeout      # one\n"
+                "probing 4242 config eval.timeout=120  # set it\n",
+    .run = run,
+};
+
+static int unknown(struct pb_ctx *ctx, const char *key)
+{
+    struct pb_nearest near;
+    const char *best;
+
+    if (strncmp(key, "probing.", 8) == 0)
+        key += 8;
+    near = (struct pb_nearest)PB_NEAREST_INIT(key);
+    for (int i = 0; i < PB_SETTING_COUNT; i++)
+        pb_nearest_offer(&near, pb_setting_list[i].name);
+    best = pb_nearest_result(&near);
+    return pb_err_set(&ctx->err, PB_USAGE, "no setting '%s'%s%s", key,
+                      best ? "; nearest: " : "; probing config lists them", best ? best : "");
+}
+
+/* Everything is checked here, so that the nearest name and the limits can be told. */
+static int check(struct pb_ctx *ctx, bool *sets)
+{
+    *sets = false;
+    for (int i = 0; i < ctx->nargs; i++) {
+        size_t len = strcspn(ctx->args[i], "=");
+        char *key = pb_arena_strndup(&ctx->arena, ctx->args[i], len);
+        int index = pb_settings_find(key, len);
+        const char *value = ctx->args[i] + len + 1;
+        int64_t parsed;
+
+        if (index < 0)
+            return unknown(ctx, key);
+        if (!ctx->args[i][len])
+            continue;
+        *sets = true;
+        if (pb_settings_parse(index, value, strlen(value), &parsed, &ctx->err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void collect(int fd, const void *data, size_t len, void *arg)
+{
+    if (fd == 1)
+        pb_buf_add(arg, data, len);
+}
+
+/* Sends the lines; what the agent shows goes into *shown. */
+static int ask(struct pb_ctx *ctx, struct pb_agent *agent, struct pb_buf *shown)
+{
+    struct pb_buf lines = PB_BUF_INIT;
+    enum pb_wire_result result = PB_WIRE_OK;
+    const char *why = NULL;
+    int rc;
+
+    for (int i = 0; i < ctx->nargs; i++)
+        pb_buf_printf(&lines, "%s\n", ctx->args[i]);
+    rc = pb_agent_ask(agent, PB_WIRE_CONFIG, NULL, 0, lines.data, lines.len, ASK_TIMEOUT_MS,
+                      collect, shown, &ctx->arena, &result, &why, &ctx->err);
+    pb_buf_finish(&lines);
+    if (rc == 0 && result != PB_WIRE_OK)
+        return pb_err_set(&ctx->err, PB_FAIL, "%d: %s", (int)ctx->pid, why ? why : "refused");
+    return rc;
+}
+
+static const char *default_of(struct pb_ctx *ctx, int index)
+{
+    char value[PB_SETTING_VALUE_MAX];
+
+    pb_settings_format(index, pb_setting_list[index].otherwise, value);
+    return pb_arena_strdup(&ctx->arena, value);
+}
+
+static const char *value_of(struct pb_ctx *ctx, const struct pb_buf *shown, int index)
+{
+    const char *value =
+        pb_agent_value(shown->data, pb_setting_list[index].name, &ctx->arena);
+
+    return value ? value : default_of(ctx, index);
+}
+
+static void list(struct pb_ctx *ctx, const struct pb_buf *shown)
+{
+    static const struct pb_column columns[] = {
+        {.title = "setting"}, {.title = "value"}, {.title = "default"},
+        {.title = "what it does", .shrinks = true, .min_width = 20},
+    };
+    const char *cells[PB_SETTING_COUNT * 4];
+    struct pb_table table = {.columns = columns, .ncolumns = 4, .cells = cells,
+                             .nrows = PB_SETTING_COUNT};
+
+    for (int i = 0; i < PB_SETTING_COUNT; i++) {
+        cells[i * 4] = pb_setting_list[i].name;
+        cells[i * 4 + 1] = value_of(ctx, shown, i);
+        cells[i * 4 + 2] = default_of(ctx, i);
+        cells[i * 4 + 3] = pb_setting_list[i].doc;
+    }
+    pb_table_print(&ctx->out, &table);
+}
+
+static void show(struct pb_ctx *ctx, const struct pb_buf *shown)
+{
+    for (int i = 0; i < ctx->nargs; i++) {
+        int index = pb_settings_find(ctx->args[i], strlen(ctx->args[i]));
+
+        if (index >= 0)
+            pb_print_f(&ctx->out, "%s\n", value_of(ctx, shown, index));
+    }
+    if (!ctx->nargs)
+        list(ctx, shown);
+}
+
+/* Reading changes nothing: a process without probes has the defaults. */
+static int connect(struct pb_ctx *ctx, bool sets, struct pb_agent *agent)
+{
+    struct pb_err err = {0};
+
+    if (sets && !ctx->pid)
+        return pb_err_set(&ctx->err, PB_USAGE, "whose settings? give a target");
+    if (sets)
+        return pb_link_open(ctx, agent);
+    if (!ctx->pid || pb_agent_open(agent, ctx->pid, ASK_TIMEOUT_MS, &err) == 0)
+        return 0;
+    if (err.code == PB_NO_TARGET) {
+        pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena,
+                                           "probing: no probes in process %d: these are the "
+                                           "defaults", (int)ctx->pid));
+        return 0;
+    }
+    ctx->err = err;
+    return -1;
+}
+
+static int run(struct pb_ctx *ctx)
+{
+    struct pb_agent agent = {.fd = -1};
+    struct pb_buf shown = PB_BUF_INIT;
+    bool sets;
+    int rc;
+
+    if (check(ctx, &sets) < 0 || connect(ctx, sets, &agent) < 0)
+        return -1;
+    rc = agent.fd >= 0 ? ask(ctx, &agent, &shown) : 0;
+    pb_agent_close(&agent);
+    if (rc == 0)
+        show(ctx, &shown);
+    pb_buf_finish(&shown);
+    return rc;
+}

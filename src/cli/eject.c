@@ -1,0 +1,62 @@
+/*
+ * probing TARGET eject - stop the agent in a process.
+ */
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/cmd.h"
+#include "host/agent.h"
+#include "host/proc.h"
+
+#define EJECT_TIMEOUT_MS 10000
+/* From the agent's last word to the end of its folder. */
+#define LEAVING_NS 2000000000ull
+#define NAP_US 200
+
+static int run(struct pb_ctx *ctx);
+
+const struct pb_cmd pb_cmd_eject = {
+    .name = "eject",
+    .summary = "Remove the probes from the target process",
+    .details = "Stops everything that the agent does in the process: its thread ends, its socket\n"
+               "and its folder go away. The library stays mapped, without effect; a later inject\n"
+               "uses it again.",
+    .target = PB_TARGET_PROCESS,
+    .examples = "probing 4242 eject  # leave the process as it was\n",
+    .run = run,
+};
+
+static void await_end(pid_t pid)
+{
+    uint64_t until = pb_clock_ns() + LEAVING_NS;
+
+    while (pb_agent_present(pid) && pb_clock_ns() < until)
+        usleep(NAP_US);
+}
+
+static int run(struct pb_ctx *ctx)
+{
+    enum pb_wire_result result = PB_WIRE_OK;
+    const char *why = NULL;
+    struct pb_agent agent;
+    int rc;
+
+    if (pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
+        return -1;
+    if (!pb_agent_present(ctx->pid))
+        return pb_err_set(&ctx->err, PB_FAIL, "%d: there are no probes in this process",
+                          (int)ctx->pid);
+    if (pb_agent_open(&agent, ctx->pid, EJECT_TIMEOUT_MS, &ctx->err) < 0)
+        return -1;
+    rc = pb_agent_ask(&agent, PB_WIRE_EJECT, NULL, 0, NULL, 0, EJECT_TIMEOUT_MS, NULL, NULL,
+                      &ctx->arena, &result, &why, &ctx->err);
+    pb_agent_close(&agent);
+    if (rc < 0)
+        return -1;
+    if (result != PB_WIRE_OK)
+        return pb_err_set(&ctx->err, PB_FAIL, "%d: %s", (int)ctx->pid,
+                          why && *why ? why : "the agent did not stop");
+    await_end(ctx->pid);
+    pb_print_f(&ctx->out, "Removed probes from process %d\n", (int)ctx->pid);
+    return 0;
+}

@@ -1,0 +1,122 @@
+/*
+ * probing TARGET eval - run Python inside a process.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/link.h"
+#include "host/proc.h"
+
+static int run(struct pb_ctx *ctx);
+
+static const struct pb_opt options[] = {
+    {.name = "timeout", .type = PB_OPT_NUM, .arg = "SECS", .min = 0.05, .max = 86400,
+     .help = "how long the code may take, waiting for the GIL included (default: the setting "
+             "eval.timeout, 30)"},
+    {.name = "main", .help = "on the main thread, at its next safe point; the job waits meanwhile"},
+    {.name = "frame", .type = PB_OPT_INT, .arg = "N", .min = 0, .max = 100000,
+     .help = "with the variables of frame N (0 is the innermost, as backtrace counts); "
+             "assignments stay in the evaluation"},
+    {.name = "tid", .type = PB_OPT_INT, .arg = "TID", .min = 1, .max = 2147483647,
+     .help = "whose frame; the main thread's unless said"},
+    {.name = NULL},
+};
+
+static const struct pb_positional positionals[] = {
+    {.name = "CODE", .help = "Python code, or - to read it from stdin", .required = true},
+    {.name = NULL},
+};
+
+const struct pb_cmd pb_cmd_eval = {
+    .name = "eval",
+    .aliases = "e",
+    .summary = "Evaluate Python code in the target process",
+    .details =
+        "Runs in the namespace of the target's __main__, on a thread of its own, while the job\n"
+        "goes on. The value of the last expression is shown as a prompt would show it. What the\n"
+        "code prints comes out while it runs; what other threads print goes where it went. Ctrl-C\n"
+        "interrupts the code, not the job. Injects the probes first if they are not there.\n"
+        "Exit code 1: the code raised an exception; 5: it did not end in time, or the GIL was not\n"
+        "to be had, in which case the thread that holds it is shown.",
+    .options = options,
+    .positionals = positionals,
+    .target = PB_TARGET_PROCESS,
+    .examples = "probing 4242 eval 'loss.item()'            # a variable of the script\n"
+                "probing 4242 eval --frame 2 'batch.shape'  # of a function that is running\n"
+                "probing 4242 eval - <fix.py                # a whole script\n"
+                "probing 4242 e --main 'import signal; signal.alarm(0)'\n",
+    .run = run,
+};
+
+static int read_stdin(struct pb_ctx *ctx, struct pb_buf *buf)
+{
+    char piece[65536];
+
+    for (;;) {
+        ssize_t n = read(STDIN_FILENO, piece, sizeof piece);
+
+        if (n == 0)
+            return 0;
+        if (n < 0 && errno != EINTR)
+            return pb_err_set(&ctx->err, PB_FAIL, "stdin: %s", strerror(errno));
+        if (n > 0)
+            pb_buf_add(buf, piece, (size_t)n);
+        if (buf->len > PB_WIRE_MAX)
+            return pb_err_set(&ctx->err, PB_USAGE, "stdin: longer than %u MB", PB_WIRE_MAX >> 20);
+    }
+}
+
+static int read_options(struct pb_ctx *ctx, struct pb_link_eval *e)
+{
+    pid_t tid = (pid_t)pb_opt_int(ctx, "tid", 0);
+    struct pb_proc_status status;
+
+    *e = (struct pb_link_eval){
+        .timeout_ms = (int)(pb_opt_num(ctx, "timeout", 0) * 1000),
+        .frame = (int)pb_opt_int(ctx, "frame", 0),
+    };
+    if (pb_opt_flag(ctx, "main"))
+        e->flags |= PB_WIRE_MAIN;
+    if (pb_opt_flag(ctx, "frame") || tid)
+        e->flags |= PB_WIRE_FRAME;
+    if (e->flags == (PB_WIRE_MAIN | PB_WIRE_FRAME))
+        return pb_err_set(&ctx->err, PB_USAGE, "--main and --frame exclude each other");
+    if (!tid)
+        return 0;
+    /* The target knows its threads by the numbers of its own namespace. */
+    if (pb_proc_status(&status, tid, NULL) < 0 || status.tgid != ctx->pid)
+        return pb_err_set(&ctx->err, PB_NO_TARGET, "%d: no thread %d", (int)ctx->pid, (int)tid);
+    e->tid = status.ns_pid;
+    return 0;
+}
+
+static int run(struct pb_ctx *ctx)
+{
+    struct pb_buf script = PB_BUF_INIT;
+    struct pb_link_eval e;
+    struct pb_agent agent = {.fd = -1};
+    enum pb_wire_result result;
+    const char *why;
+    int rc;
+
+    if (read_options(ctx, &e) < 0)
+        return -1;
+    if (strcmp(ctx->args[0], "-") != 0)
+        pb_buf_puts(&script, ctx->args[0]);
+    else if (read_stdin(ctx, &script) < 0)
+        goto fail;
+    e.code = script.data ? script.data : "";
+    e.len = script.len;
+    if (pb_link_open(ctx, &agent) < 0 || pb_link_eval(ctx, &agent, &e, &result, &why) < 0)
+        goto fail;
+    rc = pb_link_explain(ctx, "eval", &e, &agent, result, why);
+    pb_agent_close(&agent);
+    pb_buf_finish(&script);
+    return rc;
+fail:
+    pb_agent_close(&agent);
+    pb_buf_finish(&script);
+    return -1;
+}

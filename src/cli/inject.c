@@ -1,0 +1,138 @@
+/*
+ * probing TARGET inject - load the agent into a running process.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "host/agent.h"
+#include "host/proc.h"
+#include "inject/inject.h"
+
+#define ASK_TIMEOUT_MS 5000
+
+static int run(struct pb_ctx *ctx);
+
+static const struct pb_opt options[] = {
+    {.name = "define", .letter = 'D', .type = PB_OPT_MANY, .arg = "KEY=VALUE",
+     .help = "set a setting of the agent; may be given several times"},
+    {.name = "pprof", .letter = 'P', .help = "start the sampling profiler"},
+    {.name = "crash", .letter = 'c', .help = "report crashes of the process"},
+    {.name = "listen", .letter = 'l', .type = PB_OPT_STR, .arg = "ADDRESS",
+     .help = "serve HTTP at this address"},
+    {.name = "force", .help = "try it under a seccomp filter, too, which may end the process"},
+    {.name = "timeout", .type = PB_OPT_NUM, .arg = "SECS", .min = 0.1, .max = 3600,
+     .help = "how long to look for a safe moment and to wait for the agent (default 10)"},
+    {.name = NULL},
+};
+
+const struct pb_cmd pb_cmd_inject = {
+    .name = "inject",
+    .aliases = "in, i",
+    .summary = "Inject probes into the target process",
+    .details =
+        "Loads the agent into a live CPython (3.6 to 3.14) that nobody prepared for it. A thread\n"
+        "is borrowed for about a twentieth of a millisecond, at a moment when it is known to hold\n"
+        "no lock that matters; all others run on. It restores itself, so the job goes on whatever\n"
+        "happens to this tool. -v says which thread it was, and for how long it was held.",
+    .options = options,
+    .target = PB_TARGET_PROCESS,
+    .examples = "probing 4242 inject                     # then eval, repl, config\n"
+                "probing 4242 inject -D eval.timeout=60  # with a setting\n"
+                "probing 4242 eject                      # undo it\n",
+    .run = run,
+};
+
+/* What has nothing behind it yet is refused, not ignored. */
+static int refuse_later_options(struct pb_ctx *ctx)
+{
+    static const struct {
+        const char *name, *what;
+    } later[] = {
+        {"pprof", "the sampling profiler"},
+        {"crash", "crash reports"},
+        {"listen", "the HTTP server"},
+    };
+
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (pb_opt_flag(ctx, later[i].name))
+            return pb_err_set(&ctx->err, PB_USAGE, "--%s: %s comes with a later version",
+                              later[i].name, later[i].what);
+    return 0;
+}
+
+static int check_definitions(struct pb_ctx *ctx, const char *lines)
+{
+    while (*lines) {
+        size_t len = strcspn(lines, "\n");
+        const char *equals = memchr(lines, '=', len);
+
+        if (!equals || equals == lines)
+            return pb_err_set(&ctx->err, PB_USAGE, "--define: '%.*s' is not KEY=VALUE", (int)len,
+                              lines);
+        lines += len + (lines[len] == '\n');
+    }
+    return 0;
+}
+
+/* The agent is there: its settings are changed through its socket. */
+static int apply(struct pb_ctx *ctx, const char *lines)
+{
+    struct pb_agent agent;
+    enum pb_wire_result result = PB_WIRE_OK;
+    const char *why = NULL;
+    int rc;
+
+    if (!*lines) {
+        pb_print_f(&ctx->out, "Probes are already in process %d\n", (int)ctx->pid);
+        return 0;
+    }
+    if (pb_agent_open(&agent, ctx->pid, ASK_TIMEOUT_MS, &ctx->err) < 0)
+        return -1;
+    rc = pb_agent_ask(&agent, PB_WIRE_CONFIG, NULL, 0, lines, strlen(lines), ASK_TIMEOUT_MS, NULL,
+                      NULL, &ctx->arena, &result, &why, &ctx->err);
+    pb_agent_close(&agent);
+    if (rc < 0)
+        return -1;
+    if (result != PB_WIRE_OK)
+        return pb_err_set(&ctx->err, PB_FAIL, "%d: %s", (int)ctx->pid,
+                          why && *why ? why : "the agent refused the settings");
+    pb_print_f(&ctx->out, "Probes are already in process %d; options applied\n", (int)ctx->pid);
+    return 0;
+}
+
+static void tell(struct pb_ctx *ctx, const struct pb_inject_report *r)
+{
+    struct pb_print e;
+
+    pb_print_init(&e, STDERR_FILENO);
+    pb_print_f(&e, "%s: thread %d, held for %.0f µs; %d attempt%s, %.1f ms in all\n", r->way,
+               (int)r->tid, r->pause_us, r->attempts, r->attempts == 1 ? "" : "s",
+               r->total_us / 1000);
+    pb_print_flush(&e, NULL);
+    pb_print_finish(&e);
+    (void)ctx;
+}
+
+static int run(struct pb_ctx *ctx)
+{
+    const char *lines = pb_opt_str(ctx, "define", "");
+    int timeout_ms = (int)(pb_opt_num(ctx, "timeout", PB_INJECT_TIMEOUT_MS / 1000.0) * 1000);
+    struct pb_inject_report report;
+
+    if (refuse_later_options(ctx) < 0 || check_definitions(ctx, lines) < 0 ||
+        pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
+        return -1;
+    if (pb_agent_present(ctx->pid))
+        return apply(ctx, lines);
+    if (pb_inject_agent(ctx->pid, lines, timeout_ms, pb_opt_flag(ctx, "force"), &report,
+                        &ctx->err) < 0)
+        return -1;
+    pb_print_f(&ctx->out,
+               report.result == 1 ? "Probes are already in process %d; options applied\n"
+                                  : "Successfully injected probes into process %d\n",
+               (int)ctx->pid);
+    if (ctx->verbose)
+        tell(ctx, &report);
+    return 0;
+}

@@ -1,0 +1,195 @@
+#include "cli/link.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/stack.h"
+#include "host/proc.h"
+#include "inject/inject.h"
+#include "unwind/snapshot.h"
+
+#define OPEN_TIMEOUT_MS 5000
+/* What the agent may take beyond the time that the code has: interrupting it, and answering. */
+#define SLACK_MS 6000
+#define EXIT_INTERRUPTED 130
+
+/* All that a signal handler can get at. */
+static struct pb_agent *volatile interruptible;
+static volatile sig_atomic_t stay;
+
+static void on_interrupt(int signo)
+{
+    struct pb_agent *a = interruptible;
+
+    (void)signo;
+    if (a && !a->interrupt)
+        pb_agent_interrupt(a);
+    else if (!stay)
+        _exit(EXIT_INTERRUPTED);
+}
+
+static void injected(const struct pb_ctx *ctx)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, "probing: injected into process %d", (int)ctx->pid);
+    pb_ctx_notice(ctx, text);
+}
+
+int pb_link_open(struct pb_ctx *ctx, struct pb_agent *a)
+{
+    struct pb_inject_report report;
+    struct pb_err err = {0};
+
+    if (pb_agent_open(a, ctx->pid, OPEN_TIMEOUT_MS, &err) == 0)
+        return 0;
+    if (err.code != PB_NO_TARGET) {
+        ctx->err = err;
+        return -1;
+    }
+    if (pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0 ||
+        pb_inject_agent(ctx->pid, "", 0, false, &report, &ctx->err) < 0)
+        return -1;
+    injected(ctx);
+    return pb_agent_open(a, ctx->pid, OPEN_TIMEOUT_MS, &ctx->err);
+}
+
+struct sink {
+    struct pb_agent *agent;
+    bool broken;
+};
+
+/* As it came: what code prints is the user's own. */
+static void write_through(int fd, const void *data, size_t len, void *arg)
+{
+    struct sink *s = arg;
+    const char *p = data;
+
+    while (len && !s->broken) {
+        ssize_t n = write(fd, p, len);
+
+        if (n > 0) {
+            p += n;
+            len -= (size_t)n;
+        } else if (n < 0 && errno != EINTR && errno != EAGAIN) {
+            s->broken = true;
+            pb_agent_interrupt(s->agent);
+        }
+    }
+}
+
+static int timeout_of(const struct pb_link_eval *e, const struct pb_agent *a)
+{
+    const char *said = strstr(a->hello, "timeout_ms=");
+
+    return e->timeout_ms ? e->timeout_ms : said ? atoi(said + 11) : 30000;
+}
+
+int pb_link_eval(struct pb_ctx *ctx, struct pb_agent *a, const struct pb_link_eval *e,
+                 enum pb_wire_result *ret_result, const char **ret_why)
+{
+    struct pb_wire_eval head = {.flags = e->flags, .timeout_ms = (uint32_t)e->timeout_ms,
+                                .frame = e->frame, .tid = e->tid};
+    struct sigaction act = {.sa_handler = on_interrupt}, old;
+    struct sink sink = {.agent = a};
+    int rc;
+
+    pb_print_flush(&ctx->out, NULL);
+    interruptible = a;
+    stay = e->stay;
+    sigaction(SIGINT, NULL, &old);
+    if (old.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &act, NULL);
+    rc = pb_agent_ask(a, PB_WIRE_EVAL, &head, sizeof head, e->code, e->len,
+                      timeout_of(e, a) + SLACK_MS, write_through, &sink, &ctx->arena, ret_result,
+                      ret_why, &ctx->err);
+    sigaction(SIGINT, &old, NULL);
+    interruptible = NULL;
+    return rc < 0 ? pb_err_prefix(&ctx->err, "%d", (int)ctx->pid) : 0;
+}
+
+/* The frames of a thread as backtrace shows them, without the line on top. */
+static const char *frames_text(struct pb_ctx *ctx, struct pb_snapshot *snap,
+                               const struct pb_thread *thread)
+{
+    struct pb_snapshot one = *snap;
+    struct pb_thread copy = *thread;
+    struct pb_snapshot_opts o = {.native = true};
+    struct pb_print text;
+    const char *found;
+
+    one.threads = &copy;
+    one.nthreads = 1;
+    one.ns_pid = one.pid;
+    one.pause_us = 0;
+    pb_print_init(&text, STDERR_FILENO);
+    pb_stack_text(&text, &one, &o, ctx->verbose);
+    found = text.buf.data ? strchr(text.buf.data, '\n') : NULL;
+    found = pb_arena_printf(&ctx->arena, "%stry: probing %d backtrace -a -n\n",
+                            found ? found + 1 : "", (int)ctx->pid);
+    pb_print_finish(&text);
+    return found;
+}
+
+/* Who is in the way: the holder of the GIL, or the main thread. */
+static int explain_thread(struct pb_ctx *ctx, const char *what, double secs, bool main_thread)
+{
+    struct pb_snapshot_opts o = {.all = true, .native = true, .max_frames = 40};
+    struct pb_snapshot snap;
+    struct pb_target *t;
+    const struct pb_thread *found = NULL;
+
+    if (pb_target_open(&t, ctx->pid, ctx->command_line, &ctx->err) < 0)
+        return -1;
+    if (pb_target_snapshot(t, &o, &ctx->arena, &snap, &ctx->err) < 0) {
+        pb_target_close(t);
+        return -1;
+    }
+    for (size_t i = 0; i < snap.nthreads && !found; i++)
+        if (main_thread ? snap.threads[i].is_main : snap.threads[i].holds_gil)
+            found = &snap.threads[i];
+    if (found) {
+        ctx->note = frames_text(ctx, &snap, found);
+        pb_err_set(&ctx->err, PB_TIMEOUT,
+                   main_thread ? "%s: no safe point after %g s: main thread %d \"%s\" is busy"
+                               : "%s: no GIL after %g s: held by thread %d \"%s\"",
+                   what, secs, (int)found->tid, found->name ? found->name : "");
+    }
+    pb_target_close(t);
+    return found ? -1 : 0;
+}
+
+int pb_link_explain(struct pb_ctx *ctx, const char *what, const struct pb_link_eval *e,
+                    const struct pb_agent *a, enum pb_wire_result result, const char *why)
+{
+    double secs = timeout_of(e, a) / 1000.0;
+    bool reason = why && *why;
+
+    switch (result) {
+    case PB_WIRE_OK:
+    case PB_WIRE_MORE:
+        return 0;
+    case PB_WIRE_EXCEPTION:
+        ctx->err.code = PB_FAIL; /* the traceback said it all */
+        return -1;
+    case PB_WIRE_NO_GIL:
+        if (explain_thread(ctx, what, secs, e->flags & PB_WIRE_MAIN) < 0)
+            return -1;
+        return pb_err_set(&ctx->err, PB_TIMEOUT, "%s: no GIL after %g s%s%s", what, secs,
+                          reason ? ": " : "", reason ? why : "");
+    case PB_WIRE_EXPIRED:
+        return pb_err_set(&ctx->err, PB_TIMEOUT, "%s: interrupted after %g s%s%s", what, secs,
+                          reason ? ": " : "", reason ? why : "");
+    case PB_WIRE_INTERRUPTED:
+        if (reason)
+            return pb_err_set(&ctx->err, PB_FAIL, "%s: interrupted: %s", what, why);
+        ctx->err.code = PB_FAIL;
+        return -1;
+    default:
+        return pb_err_set(&ctx->err, PB_FAIL, "%s: %s", what, reason ? why : "refused");
+    }
+}

@@ -1,0 +1,43 @@
+/*
+ * link.h - a command's connection to the agent, which is injected if need be.
+ *
+ * Owns: nothing; the caller closes the agent.
+ * Threads: one. Ctrl-C is sent to the evaluated code while a question is out.
+ * Fails: with one line; says on stderr when it injected.
+ * Not here: the messages (host/agent.h), injecting (inject/inject.h).
+ */
+#ifndef PB_CLI_LINK_H
+#define PB_CLI_LINK_H
+
+#include "base/settings.h"
+#include "cli/cmd.h"
+#include "host/agent.h"
+
+/* Connects; loads the agent first when the process has none. */
+int pb_link_open(struct pb_ctx *ctx, struct pb_agent *a);
+
+struct pb_link_eval {
+    const char *code;
+    size_t len;
+    uint32_t flags; /* PB_WIRE_MAIN, … */
+    int timeout_ms; /* 0: the setting eval.timeout */
+    int frame;
+    pid_t tid;
+    bool stay; /* a second Ctrl-C does not end the tool: it is at a prompt */
+};
+
+/*
+ * Runs code; what it prints goes to stdout and stderr as it comes. The first
+ * Ctrl-C interrupts the code, the second ends the tool.
+ */
+int pb_link_eval(struct pb_ctx *ctx, struct pb_agent *a, const struct pb_link_eval *e,
+                 enum pb_wire_result *ret_result, const char **ret_why);
+
+/*
+ * Turns a result that is not OK into ctx->err: for PB_WIRE_NO_GIL with the
+ * thread that holds it and its stack as ctx->note. what: "eval".
+ */
+int pb_link_explain(struct pb_ctx *ctx, const char *what, const struct pb_link_eval *e,
+                    const struct pb_agent *a, enum pb_wire_result result, const char *why);
+
+#endif

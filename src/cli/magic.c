@@ -1,0 +1,162 @@
+#include "cli/magic.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/link.h"
+#include "cli/nearest.h"
+#include "cli/stack.h"
+#include "cli/table.h"
+#include "unwind/snapshot.h"
+
+static int do_bt(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);
+static int do_threads(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);
+static int do_who(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);
+static int do_help(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);
+
+static const struct magic {
+    const char *name, *help;
+    int (*run)(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);
+} magics[] = {
+    {"%bt", "[-a] [-l] [-n] [TID]  where the process is: all threads, locals, C frames", do_bt},
+    {"%threads", "one line for each thread", do_threads},
+    {"%who", "names in __main__ and what they are", do_who},
+    {"%help", "this list", do_help},
+    {"%exit", "leave (also exit, quit, Ctrl-D)", NULL},
+};
+
+#define COUNT (sizeof magics / sizeof *magics)
+
+/* The snapshot points into the target object: the caller closes that when it is shown. */
+static int snapshot(struct pb_ctx *ctx, const struct pb_snapshot_opts *o, struct pb_arena *a,
+                    struct pb_snapshot *ret, struct pb_target **ret_target)
+{
+    *ret_target = NULL;
+    if (pb_target_open(ret_target, ctx->pid, ctx->command_line, &ctx->err) < 0)
+        return -1;
+    return pb_target_snapshot(*ret_target, o, a, ret, &ctx->err);
+}
+
+static int do_bt(struct pb_ctx *ctx, struct pb_agent *agent, const char *args)
+{
+    struct pb_snapshot_opts o = {.max_frames = 200};
+    struct pb_arena a = PB_ARENA_INIT;
+    struct pb_snapshot snap;
+    struct pb_target *target;
+    int rc;
+
+    (void)agent;
+    for (; *args; args++) {
+        o.all |= *args == 'a';
+        o.locals |= *args == 'l';
+        o.native |= *args == 'n';
+        if (*args >= '0' && *args <= '9') {
+            o.tid = (pid_t)strtol(args, NULL, 10);
+            break;
+        }
+    }
+    rc = snapshot(ctx, &o, &a, &snap, &target);
+    if (rc == 0)
+        pb_stack_text(&ctx->out, &snap, &o, ctx->verbose);
+    pb_print_flush(&ctx->out, NULL);
+    pb_target_close(target);
+    pb_arena_finish(&a);
+    return rc;
+}
+
+static int do_threads(struct pb_ctx *ctx, struct pb_agent *agent, const char *args)
+{
+    static const struct pb_column columns[] = {
+        {.title = "tid", .right = true}, {.title = "name"}, {.title = "state"},
+        {.title = "gil"}, {.title = "at", .shrinks = true, .min_width = 20},
+    };
+    enum { N = sizeof columns / sizeof *columns };
+    struct pb_snapshot_opts o = {.all = true};
+    struct pb_arena a = PB_ARENA_INIT;
+    struct pb_table table = {.columns = columns, .ncolumns = N};
+    struct pb_snapshot snap;
+    struct pb_target *target;
+    int rc;
+
+    (void)agent;
+    (void)args;
+    rc = snapshot(ctx, &o, &a, &snap, &target);
+    table.nrows = rc == 0 ? snap.nthreads : 0;
+    table.cells = PB_NEW_N(&a, const char *, table.nrows * N + 1);
+    for (size_t i = 0; i < table.nrows; i++) {
+        const struct pb_thread *t = &snap.threads[i];
+        const char **row = &table.cells[i * N];
+
+        row[0] = pb_arena_printf(&a, "%d", (int)t->tid);
+        row[1] = t->name ? pb_text_clean(&a, t->name) : "";
+        row[2] = pb_arena_printf(&a, "%s%s%s", pb_state_name(t->state), t->wait ? ": " : "",
+                                 t->wait ? t->wait : "");
+        row[3] = t->holds_gil ? "holds" : "";
+        row[4] = t->nframes && t->frames[0].func
+                     ? pb_text_clean(&a, pb_arena_printf(&a, "%s %s:%d", t->frames[0].func,
+                                                         t->frames[0].file ? t->frames[0].file
+                                                                           : "?",
+                                                         t->frames[0].lineno))
+                     : "";
+    }
+    if (rc == 0)
+        pb_table_print(&ctx->out, &table);
+    pb_print_flush(&ctx->out, NULL);
+    pb_target_close(target);
+    pb_arena_finish(&a);
+    return rc;
+}
+
+/* An expression, so that it leaves no names behind. */
+static const char who[] =
+    "print('\\n'.join('%-20s %s' % (n, type(v).__name__) for n, v in "
+    "sorted(__import__('__main__').__dict__.items()) if not n.startswith('_') and "
+    "type(v).__name__ != 'module') or 'nothing')";
+
+static int do_who(struct pb_ctx *ctx, struct pb_agent *agent, const char *args)
+{
+    struct pb_link_eval e = {.code = who, .len = sizeof who - 1};
+    enum pb_wire_result result;
+    const char *why;
+
+    (void)args;
+    if (pb_link_eval(ctx, agent, &e, &result, &why) < 0)
+        return -1;
+    return pb_link_explain(ctx, "%who", &e, agent, result, why);
+}
+
+static int do_help(struct pb_ctx *ctx, struct pb_agent *agent, const char *args)
+{
+    (void)agent;
+    (void)args;
+    for (size_t i = 0; i < COUNT; i++)
+        pb_print_f(&ctx->out, "%-9s %s\n", magics[i].name, magics[i].help);
+    return pb_print_flush(&ctx->out, NULL);
+}
+
+int pb_magic_run(struct pb_ctx *ctx, struct pb_agent *agent, const char *line)
+{
+    size_t len = strcspn(line, " \t");
+    char *name = pb_arena_strndup(&ctx->arena, line, len);
+    struct pb_nearest near = PB_NEAREST_INIT(name);
+
+    for (size_t i = 0; i < COUNT; i++) {
+        if (magics[i].run && strcmp(magics[i].name, name) == 0)
+            return magics[i].run(ctx, agent, line + len);
+        pb_nearest_offer(&near, magics[i].name);
+    }
+    return pb_err_set(&ctx->err, PB_USAGE, "no command %s; %s%s", name,
+                      pb_nearest_result(&near) ? "nearest: " : "%help lists them",
+                      pb_nearest_result(&near) ? pb_nearest_result(&near) : "");
+}
+
+size_t pb_magic_complete(const char *text, struct pb_arena *a, char ***ret)
+{
+    size_t n = 0;
+
+    *ret = PB_NEW_N(a, char *, COUNT);
+    for (size_t i = 0; i < COUNT; i++)
+        if (strncmp(magics[i].name, text, strlen(text)) == 0)
+            (*ret)[n++] = pb_arena_strdup(a, magics[i].name);
+    return n;
+}
