@@ -6,7 +6,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 VENV := build/venv
 PYTHON_TOOLS = $(VENV)/bin/python
 
-.PHONY: all release dev test demo bench lint format install clean asan tsan fuzz
+.PHONY: all release wheel dev test demo bench lint format install clean asan tsan fuzz
 
 all: release
 
@@ -14,6 +14,10 @@ release:
 	@tools/setup build
 	@cmake --preset release >build/release.log || { cat build/release.log; exit 1; }
 	@cmake --build --preset release -j $(JOBS)
+
+# The Python package, for pip; its path is printed.
+wheel: release
+	@tools/wheel build/release
 
 dev:
 	@tools/setup test
