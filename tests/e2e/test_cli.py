@@ -9,7 +9,8 @@ import pytest
 
 import harness
 
-COMMANDS = ["list", "backtrace", "completion", "help", "version"]
+COMMANDS = ["list", "backtrace", "inject", "eject", "eval", "repl", "config", "launch", "attach",
+            "completion", "help", "version"]
 
 
 def answer(result):

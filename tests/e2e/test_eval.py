@@ -1,0 +1,303 @@
+"""probing PID eval, on every interpreter."""
+import signal
+import time
+
+import pytest
+
+from agents import Probed, eventually, start_tool
+from harness import TARGETS, Script, Target, backtrace, main_thread, probing
+from injecting import has_agent
+
+pytestmark = pytest.mark.skipif(not has_agent(), reason="built without the agent")
+
+
+@pytest.fixture(autouse=True)
+def _known_version(py):
+    if py.minor < (3, 6):
+        pytest.skip("the agent is for 3.6 and later")
+
+
+@pytest.fixture(scope="module")
+def job(py):
+    target = Probed(py)
+    probing(target.pid, "inject")
+    yield target
+    target.stop()
+
+
+@pytest.fixture
+def own(py, start):
+    """A job of the test's own."""
+    def begin(*args):
+        return start(Probed, py, *args)
+    return begin
+
+
+def test_injects_first_and_says_so(own):
+    target = own()
+    answer = target.eval("loss")
+    assert (answer.returncode, answer.stdout) == (0, "0.0234\n")
+    assert answer.stderr == "probing: injected into process %d\n" % target.pid
+    assert target.eval("loss").stderr == ""
+
+
+def test_values_as_at_the_prompt(job):
+    assert job.value("1 + 1") == "2\n"
+    assert job.value("'text'") == "'text'\n"
+    assert job.value("None") == ""
+    assert job.value("x = 5") == "" and job.value("x") == "5\n"
+    assert job.value("import gc; gc.collect(); print('Cleanup complete')") == "Cleanup complete\n"
+    assert job.value("[print(i) for i in range(2)]") == "0\n1\n"
+    assert job.value("[None for i in range(2)]") == "[None, None]\n"
+    assert job.value("\n  y = 3\n  y * 2\n") == "6\n"
+    assert job.value("'_' in globals(), hasattr(__import__('builtins'), '_')") == "(False, False)\n"
+
+
+def test_threads_of_a_job_that_never_imported_threading(own):
+    target = own()
+    code = "import threading; [(t.name, t.is_alive(), t.daemon) for t in threading.enumerate()]"
+    assert target.value(code) == "[('MainThread', True, False)]\n"
+    assert target.value("threading.main_thread().ident == threading.get_ident()") == "False\n"
+    assert target.value("threading.current_thread() and None") == ""
+    assert target.value("len(threading.enumerate())") == "1\n"
+    assert target.end() == (0, "bye\n", "")
+
+
+def test_threads_by_name(own):
+    code = "import threading; [print(f'{t.name}: {t.is_alive()}') for t in threading.enumerate()]"
+    assert own("chatter").value(code) == "MainThread: True\nchatter: True\n"
+
+
+def test_exception(job):
+    answer = job.eval("1/0")
+    assert answer.returncode == 1 and answer.stdout == ""
+    lines = answer.stderr.splitlines()
+    assert lines[:2] == ["Traceback (most recent call last):",
+                         '  File "<eval>", line 1, in <module>']
+    assert lines[-1] == "ZeroDivisionError: division by zero"
+    assert "probing" not in answer.stderr
+
+
+def test_syntax_error(job):
+    answer = job.eval("1 +")
+    assert answer.returncode == 1
+    assert answer.stderr.startswith('  File "<eval>", line 1\n')
+    assert "SyntaxError: invalid syntax" in answer.stderr
+
+
+def test_exit_ends_the_code_only(job):
+    assert job.eval("import sys; sys.exit()").returncode == 0
+    assert job.eval("sys.exit(3)").returncode == 1
+    answer = job.eval("sys.exit('sorry')")
+    assert (answer.returncode, answer.stderr) == (1, "sorry\n")
+    assert job.value("loss") == "0.0234\n"
+
+
+def test_streams_are_apart(job):
+    answer = job.eval("import sys; print('out'); print('err', file=sys.stderr); "
+                      "sys.stdout.buffer.write(b'raw\\xff\\n') and None".replace("\\xff", ""))
+    assert (answer.stdout, answer.stderr) == ("out\nraw\n", "err\n")
+    assert job.value("print('\\ud800\\u00e9')") == "\\ud800\u00e9\n"
+    assert job.eval("input()").stderr.endswith("EOFError: EOF when reading a line\n")
+
+
+def test_output_comes_while_it_runs(job):
+    tool = start_tool(job.pid, "eval", "import time; print('first'); time.sleep(3)")
+    try:
+        began = time.time()
+        assert tool.stdout.readline() == b"first\n"
+        assert time.time() - began < 2
+    finally:
+        tool.communicate(timeout=20)
+
+
+def test_other_threads_keep_their_output(own):
+    target = own("chatter")
+    code = ("import sys, time\nbefore = sys.stderr\n"
+            "for i in range(200): print('mine', file=sys.stderr); time.sleep(0.001)")
+    answer = target.eval(code)
+    lines = answer.stderr.splitlines()
+    assert lines[0].startswith("probing: injected") and set(lines[1:]) == {"mine"}
+    assert target.value("sys.stderr is sys.__stderr__, sys.stdout is sys.__stdout__") \
+        == "(False, False)\n"
+    code, out, err = target.end()
+    assert (code, out) == (0, "bye\n") and set(err.splitlines()) == {"noise"}
+
+
+def test_streams_are_put_back(own):
+    target = own()
+    keep = ("import sys, _thread, time\n"
+            "def look():\n    time.sleep(0.2)\n    global seen\n"
+            "    seen = sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__\n"
+            "_thread.start_new_thread(look, ()) and None")
+    assert target.value(keep) == ""
+    time.sleep(0.5)
+    assert target.value("seen") == "(True, True)\n"
+    assert target.value("import io; mine = sys.stdout = io.StringIO(); print('kept')") == ""
+    assert target.value("mine.getvalue()") == "'kept\\n'\n"
+    assert target.value("sys.stdout.real is mine") == "True\n"
+
+
+def test_script_on_stdin(job):
+    script = "import subprocess\nfor i in range(3):\n    print(i)\n'end'\n"
+    import subprocess
+
+    import harness
+    run = subprocess.run([harness.BIN, str(job.pid), "eval", "-"], input=script.encode(),
+                         stdout=subprocess.PIPE, env=harness.ENV, timeout=30)
+    assert run.stdout == b"0\n1\n2\n'end'\n"
+
+
+def test_frame(job):
+    assert job.value("--frame", "0", "secret, number") == "(42, 21)\n"
+    assert job.value("--frame", "0", "[secret + i for i in range(2)]") == "[42, 43]\n"
+    assert job.value("--frame", "1", "mode") == "'idle'\n"
+    assert job.value("--frame", "0", "--tid", job.pid, "secret") == "42\n"
+    answer = job.eval("--frame", "99", "1")
+    assert (answer.returncode, answer.stderr) == (1, "probing: eval: frame 99 does not exist\n")
+    assert job.eval("--frame", "0", "--tid", "1", "1").returncode == 4
+    assert job.eval("--frame", "0", "--main", "1").returncode == 2
+
+
+def test_main_thread(job):
+    code = "import threading; threading.current_thread() is threading.main_thread()"
+    assert job.value(code) == "False\n"
+    assert job.value("--main", code) == "True\n"
+    assert job.eval("--main", "1/0").returncode == 1
+
+
+def test_busy_job(own):
+    target = own("busy")
+    target.value("loss")
+    began = time.time()
+    for _ in range(10):
+        assert target.value("loss") == "0.0234\n"
+    assert time.time() - began < 3
+    assert target.value("--main", "loss") == "0.0234\n"
+    assert target.end()[0] == 0
+
+
+@pytest.mark.parametrize("where", [(), ("--main",)])
+def test_timeout_of_a_loop(job, where):
+    began = time.time()
+    answer = job.eval("--timeout", "0.3", *where, "while True: pass")
+    assert answer.returncode == 5 and time.time() - began < 3
+    assert "KeyboardInterrupt" in answer.stderr
+    assert answer.stderr.endswith("probing: eval: interrupted after 0.3 s\n")
+    assert job.value("loss") == "0.0234\n"
+
+
+def test_timeout_of_a_call_that_cannot_be_interrupted(job):
+    began = time.time()
+    answer = job.eval("--timeout", "0.2", "import time; time.sleep(4); print('late')")
+    assert answer.returncode == 5 and time.time() - began < 3
+    assert "cannot be interrupted" in answer.stderr and answer.stdout == ""
+    assert job.value("loss") == "0.0234\n"
+    time.sleep(3)
+    eventually(lambda: job.threads() == 2)
+
+
+def test_control_c_interrupts_the_code(job):
+    tool = start_tool(job.pid, "eval", "print('go')\nwhile True: pass")
+    assert tool.stdout.readline() == b"go\n"
+    tool.send_signal(signal.SIGINT)
+    _out, err = tool.communicate(timeout=20)
+    assert tool.returncode == 1 and err.endswith(b"KeyboardInterrupt\n")
+    assert job.value("loss") == "0.0234\n"
+
+
+def test_second_control_c_ends_the_tool(job):
+    tool = start_tool(job.pid, "eval", "print('go')\nimport time; time.sleep(2)")
+    assert tool.stdout.readline() == b"go\n"
+    tool.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    tool.send_signal(signal.SIGINT)
+    tool.communicate(timeout=20)
+    assert tool.returncode == 130
+    eventually(lambda: job.threads() == 2)
+
+
+def test_a_killed_tool_takes_its_code_along(job):
+    tool = start_tool(job.pid, "eval", "print('go')\nwhile True: pass")
+    assert tool.stdout.readline() == b"go\n"
+    tool.kill()
+    tool.communicate(timeout=20)
+    eventually(lambda: job.threads() == 2)
+
+
+def test_two_at_once_do_not_mix(job):
+    code = "import time\nfor i in range(50):\n    print(%r)\n    time.sleep(0.002)"
+    tools = [start_tool(job.pid, "eval", code % name) for name in "abcd"]
+    for name, tool in zip("abcd", tools):
+        out, err = tool.communicate(timeout=30)
+        assert (tool.returncode, err) == (0, b"")
+        assert out == name.encode() + b"\n" + (name.encode() + b"\n") * 49
+
+
+def test_a_long_one_does_not_block_a_short_one(job):
+    tool = start_tool(job.pid, "eval", "import time; time.sleep(2); 'slow'")
+    time.sleep(0.3)
+    began = time.time()
+    assert job.value("'fast'") == "'fast'\n"
+    assert time.time() - began < 1
+    assert tool.communicate(timeout=20)[0] == b"'slow'\n"
+
+
+def test_large_output_and_its_limit(job):
+    assert len(job.value("print('x' * 79 + '\\n', end='') or print('y' * 3000000)")) == 3000081
+    probing(job.pid, "config", "eval.output_limit=1")
+    try:
+        answer = job.eval("for i in range(40000): print('z' * 79)")
+        assert len(answer.stdout) < 1200000
+        assert "the output limit is reached" in answer.stderr and answer.returncode == 0
+    finally:
+        probing(job.pid, "config", "eval.output_limit=64")
+
+
+def test_deep_recursion(job):
+    answer = job.eval("def f(): return f()\nf()")
+    assert answer.returncode == 1 and "RecursionError" in answer.stderr
+    assert job.value("loss") == "0.0234\n"
+
+
+def test_no_gil_names_the_holder(py, start):
+    if py.free_threaded:
+        pytest.skip("no GIL in this build")
+    target = start(Script, py, "gil_hold.py")
+    probing(target.pid, "inject")
+    began = time.time()
+    answer = probing(target.pid, "eval", "--timeout", "1", "1 + 1")
+    assert answer.returncode == 5 and time.time() - began < 5
+    lines = answer.stderr.splitlines()
+    first = [line for line in lines if "no GIL" in line][0]
+    assert first == ("probing: eval: no GIL after 1 s: held by thread %d \"MainThread\""
+                     % target.pid)
+    assert any(" hold " in line and "gil_hold.py" in line for line in lines)
+    assert lines[-1] == "try: probing %d backtrace -a -n" % target.pid
+
+
+def test_main_without_a_safe_point(py, start):
+    target = start(Script, py, "simple.py")
+    answer = probing(target.pid, "eval", "--main", "--timeout", "0.5", "1")
+    assert answer.returncode == 5
+    assert "no safe point after 0.5 s: main thread %d" % target.pid in answer.stderr
+
+
+def test_a_3_6_that_never_had_threads(py, start):
+    """It has no GIL to take, and its main thread sleeps: an honest answer, in time."""
+    if py.minor > (3, 6):
+        pytest.skip("there is always a GIL")
+    code = ("import os, select, sys; print('ready', os.getpid()); sys.stdout.flush(); "
+            "select.poll().poll(99000)")
+    target = start(Target, [py.command, "-c", code])
+    answer = probing(target.pid, "eval", "--timeout", "0.5", "1")
+    assert answer.returncode == 5
+    assert "no GIL before its first thread" in answer.stderr
+
+
+def test_the_stack_stays_as_it_was(job):
+    before = main_thread(backtrace(job.pid))
+    assert job.value("loss") == "0.0234\n"
+    after = main_thread(backtrace(job.pid))
+    assert before["frames"][-1] == after["frames"][-1]
+    assert TARGETS in after["frames"][-1]["file"]

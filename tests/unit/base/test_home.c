@@ -1,0 +1,171 @@
+#include "pb_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/home.h"
+
+/* A root of the test's own, so that nobody's real folders are looked at. */
+static char root[] = "/tmp/home-test-XXXXXX";
+
+static int setup(void **state)
+{
+    (void)state;
+    strcpy(root + sizeof root - 7, "XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    char command[64];
+
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    return system(command);
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static int listen_in(const char *home)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    snprintf(at.sun_path, sizeof at.sun_path, "%s/" PB_HOME_SOCKET, home);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    return fd;
+}
+
+static void make(char path[PB_HOME_MAX], pid_t pid, uint64_t start)
+{
+    int fd = pb_home_create(root, getuid(), pid, start);
+
+    assert_true(fd >= 0);
+    close(fd);
+    pb_home_path(path, root, getuid(), pid, start);
+    assert_true(exists(path));
+}
+
+static void age(const char *path)
+{
+    struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+
+    assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+}
+
+static void made_private_and_removed(void **state)
+{
+    char path[PB_HOME_MAX], user[PB_HOME_MAX];
+    struct stat st;
+    int fd;
+
+    (void)state;
+    make(path, getpid(), 7);
+    pb_home_user_path(user, root, getuid());
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    assert_int_equal(stat(user, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    make(path, getpid(), 7); /* a second time is fine: exec leaves one behind */
+    fd = listen_in(path);
+    assert_true(pb_home_answers(path));
+    close(fd);
+    assert_false(pb_home_answers(path));
+    pb_home_remove(path);
+    assert_false(exists(path));
+    assert_false(exists(user));
+}
+
+static void traps_are_refused(void **state)
+{
+    char user[PB_HOME_MAX], elsewhere[PB_HOME_MAX];
+
+    (void)state;
+    pb_home_user_path(user, root, getuid());
+    snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", root);
+    mkdir(elsewhere, 0700);
+    assert_int_equal(symlink(elsewhere, user), 0);
+    assert_true(pb_home_create(root, getuid(), 1, 1) < 0);
+    unlink(user);
+    mkdir(user, 0700);
+    chmod(user, 0755);
+    assert_int_equal(pb_home_create(root, getuid(), 1, 1), -EPERM);
+    chmod(user, 0700);
+    if (getuid() == 0) {
+        assert_int_equal(chown(user, 1, 1), 0);
+        assert_int_equal(pb_home_create(root, getuid(), 1, 1), -EPERM);
+        assert_int_equal(chown(user, 0, 0), 0);
+    }
+    rmdir(user);
+    close(open(user, O_CREAT | O_WRONLY, 0600));
+    assert_true(pb_home_create(root, getuid(), 1, 1) < 0);
+}
+
+static void sweeping_takes_the_dead_only(void **state)
+{
+    char own[PB_HOME_MAX], dead[PB_HOME_MAX], heard[PB_HOME_MAX], young[PB_HOME_MAX],
+        old[PB_HOME_MAX], odd[PB_HOME_MAX + 8], full[PB_HOME_MAX], kept[PB_HOME_MAX + 8];
+    int fd, gone;
+
+    (void)state;
+    make(own, getpid(), pb_home_start_time(0)); /* alive, whatever its socket says */
+    age(own);
+    make(dead, 999999999, 1);
+    gone = listen_in(dead);
+    close(gone);
+    make(heard, 999999998, 1); /* of another pid namespace: it listens */
+    fd = listen_in(heard);
+    make(young, 999999997, 1); /* between its folder and its socket */
+    make(old, 999999996, 1);
+    age(old);
+    make(full, 999999995, 1); /* something of value in it */
+    snprintf(kept, sizeof kept, "%s/rows", full);
+    close(open(kept, O_CREAT | O_WRONLY, 0600));
+    age(full);
+    pb_home_user_path(odd, root, getuid());
+    strcat(odd, "/x-1");
+    mkdir(odd, 0700);
+    age(odd);
+    pb_home_sweep(root, getuid());
+    assert_true(exists(own) && exists(heard) && exists(young) && exists(odd) && exists(kept));
+    assert_false(exists(dead) || exists(old));
+    close(fd);
+}
+
+static void start_times(void **state)
+{
+    pid_t child = fork();
+    uint64_t mine = pb_home_start_time(0);
+
+    (void)state;
+    if (child == 0)
+        _exit(0);
+    assert_true(mine > 0);
+    assert_int_equal(mine, pb_home_start_time(getpid()));
+    assert_true(pb_home_start_time(child) >= mine);
+    waitpid(child, NULL, 0);
+    assert_int_equal(pb_home_start_time(child), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(made_private_and_removed, setup, teardown),
+        cmocka_unit_test_setup_teardown(traps_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(sweeping_takes_the_dead_only, setup, teardown),
+        cmocka_unit_test(start_times),
+    };
+
+    return RUN_TESTS(tests);
+}
