@@ -114,22 +114,27 @@ void pb_glue_set_hooks(struct pb_self *self)
     self->py.Py_DecRef(f);
 }
 
+/* Calls a function of the script that takes nothing, if the script is there. */
+static void call_glue(struct pb_self *self, const char *name)
+{
+    struct _object *f;
+
+    if (self->glue_state != GLUE_READY)
+        return;
+    f = self->py.PyDict_GetItemString(self->glue, name);
+    discard(self, f ? self->py.PyObject_CallFunction(f, NULL) : NULL);
+}
+
 void pb_glue_drop(struct pb_self *self)
 {
     bool done = true;
-    int ready = GLUE_READY;
 
     if (atomic_compare_exchange_strong(&self->hooks_set, &done, false) && self->exit_hook) {
         call_with(self, "atexit", "unregister", NULL, self->exit_hook);
         self->py.Py_DecRef(self->exit_hook);
         self->exit_hook = NULL;
     }
-    /* Code that did not end yet still needs it; it is used again after the next start. */
-    if (!pb_jobs_count(self) &&
-        atomic_compare_exchange_strong(&self->glue_state, &ready, GLUE_NONE)) {
-        self->py.Py_DecRef(self->glue);
-        self->glue = NULL;
-    }
+    call_glue(self, "let_go");
 }
 
 static bool add_function(struct pb_self *self, struct _object *dict, struct pb_py_method *method)
@@ -189,12 +194,7 @@ void pb_glue_after_fork(struct pb_self *self)
 
 void pb_glue_reset(struct pb_self *self)
 {
-    struct _object *f;
-
-    if (self->glue_state != GLUE_READY)
-        return;
-    f = self->py.PyDict_GetItemString(self->glue, "reset");
-    discard(self, f ? self->py.PyObject_CallFunction(f, NULL) : NULL);
+    call_glue(self, "reset");
 }
 
 bool pb_glue_begin(struct pb_self *self, uint32_t number)

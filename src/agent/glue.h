@@ -17,7 +17,11 @@
 
 /* Callbacks at exit and after fork; once. Needs nothing compiled. */
 void pb_glue_set_hooks(struct pb_self *self);
-/* Undoes all of it. */
+/*
+ * Takes the callbacks back and lets go of the host's objects. The script itself
+ * stays, like the library: made anew for each start it would leave a little
+ * memory behind every time.
+ */
 void pb_glue_drop(struct pb_self *self);
 /* Compiles and runs the script, once. */
 bool pb_glue_load(struct pb_self *self);

@@ -1,5 +1,6 @@
 # The agent's Python part. Runs once, in a dictionary of its own that holds emit(job, fd, bytes)
-# and tid_of(ident) beforehand; the agent then calls begin, run, complete, end, forget and reset.
+# and tid_of(ident) beforehand; the agent then calls begin, run, complete, end, forget,
+# let_go and reset.
 # Valid from 3.6 on. What is imported here is imported into the host, so there is little of it.
 import _ast
 import _thread
@@ -164,6 +165,11 @@ def reset():
 
 def forget(client):
     last.pop(client, None)
+
+
+def let_go():
+    """The agent stops: nothing of the host is kept."""
+    last.clear()
 
 
 def forget_thread():
