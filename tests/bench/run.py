@@ -1,9 +1,10 @@
 """
-The numbers that the tool promises, measured beside py-spy on the same processes.
+The numbers that the tool promises, measured beside its rivals on the same processes.
 
 Run by `make bench`. --quick takes few runs, to see that everything works.
 """
 import argparse
+import importlib
 import importlib.util
 import os
 import statistics
@@ -16,11 +17,15 @@ import snapshots
 from measure import harness
 
 
+# In the order of the table; all but the first are modules with rows(quick).
+PARTS = ["stacks", "inject", "eval", "startup"]
+
+
 class Table:
     """Rows as they come in: each is said at once, all are shown aligned at the end."""
 
     def __init__(self):
-        self.rows = [("what", "at most", "probing", "py-spy", "verdict")]
+        self.rows = [("what", "at most", "probing", "rival", "verdict")]
 
     def add(self, what, bar, ours, theirs, good, note=""):
         verdict = "-" if good is None else "holds" if good else "MISSED"
@@ -46,6 +51,7 @@ def milliseconds(value):
 class Bench:
     def __init__(self, quick):
         self.tool, self.spy = measure.tool_path(), measure.spy_path()
+        self.quick = quick
         self.runs = 3 if quick else 21
         self.rounds = 2 if quick else 20
         self.snapshots = 100 if quick else 10000
@@ -157,7 +163,7 @@ class Bench:
         return "%.1f %% wrong, %.1f %% failed" % (100 * tally.wrong / tally.stacks,
                                                   100 * tally.torn / tally.stacks)
 
-    def run(self):
+    def stacks(self):
         self.plain()
         self.with_torch()
         self.gap("longest gap, running thread", "running", 0, [])
@@ -165,14 +171,27 @@ class Bench:
         self.gap("longest gap, running, 150 idle threads", "running", 150, ["-a"])
         self.truth()
 
+    def run(self, parts):
+        for part in parts:
+            if part == "stacks":
+                self.stacks()
+                continue
+            for line in importlib.import_module(part).rows(self.quick):
+                self.row(*line)
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few runs, to see that it works")
-    bench = Bench(parser.parse_args().quick)
+    parser.add_argument("parts", nargs="*", metavar="PART", default=PARTS,
+                        help="some of: " + ", ".join(PARTS))
+    args = parser.parse_args()
+    if set(args.parts) - set(PARTS):
+        parser.error("no such part: %s" % ", ".join(sorted(set(args.parts) - set(PARTS))))
+    bench = Bench(args.quick)
     print("tool: %s   runs: %d   python: %s" % (bench.tool, bench.runs, sys.version.split()[0]),
           file=sys.stderr)
-    bench.run()
+    bench.run(args.parts)
     bench.table.show()
     return 1 if bench.table.missed() else 0
 
