@@ -16,10 +16,10 @@ static int run(struct pb_ctx *ctx);
 static const struct pb_opt options[] = {
     {.name = "define", .letter = 'D', .type = PB_OPT_MANY, .arg = "KEY=VALUE",
      .help = "set a setting of the agent; may be given several times"},
-    {.name = "pprof", .letter = 'P', .help = "start the sampling profiler"},
-    {.name = "crash", .letter = 'c', .help = "report crashes of the process"},
+    {.name = "pprof", .letter = 'P', .help = "sampling profiler: not in this version"},
+    {.name = "crash", .letter = 'c', .help = "crash reports: not in this version"},
     {.name = "listen", .letter = 'l', .type = PB_OPT_STR, .arg = "ADDRESS",
-     .help = "serve HTTP at this address"},
+     .help = "HTTP server at this address: not in this version"},
     {.name = "force", .help = "try it under a seccomp filter, too, which may end the process"},
     {.name = "timeout", .type = PB_OPT_NUM, .arg = "SECS", .min = 0.1, .max = 3600,
      .help = "how long to look for a safe moment and to wait for the agent (default 10)"},
@@ -43,21 +43,21 @@ const struct pb_cmd pb_cmd_inject = {
     .run = run,
 };
 
-/* What has nothing behind it yet is refused, not ignored. */
-static int refuse_later_options(struct pb_ctx *ctx)
+/* What has nothing behind it is refused, not ignored. */
+static int refuse_empty_options(struct pb_ctx *ctx)
 {
     static const struct {
         const char *name, *what;
-    } later[] = {
-        {"pprof", "the sampling profiler"},
+    } empty[] = {
+        {"pprof", "sampling profiler"},
         {"crash", "crash reports"},
-        {"listen", "the HTTP server"},
+        {"listen", "HTTP server"},
     };
 
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (pb_opt_flag(ctx, later[i].name))
-            return pb_err_set(&ctx->err, PB_USAGE, "--%s: %s comes with a later version",
-                              later[i].name, later[i].what);
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
+        if (pb_opt_flag(ctx, empty[i].name))
+            return pb_err_set(&ctx->err, PB_USAGE, "--%s: this version has no %s",
+                              empty[i].name, empty[i].what);
     return 0;
 }
 
@@ -120,7 +120,7 @@ static int run(struct pb_ctx *ctx)
     int timeout_ms = (int)(pb_opt_num(ctx, "timeout", PB_INJECT_TIMEOUT_MS / 1000.0) * 1000);
     struct pb_inject_report report;
 
-    if (refuse_later_options(ctx) < 0 || check_definitions(ctx, lines) < 0 ||
+    if (refuse_empty_options(ctx) < 0 || check_definitions(ctx, lines) < 0 ||
         pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
         return -1;
     if (pb_agent_present(ctx->pid))
