@@ -5,13 +5,12 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/link.h"
 #include "cli/target.h"
 #include "cli/yaml_settings.h"
 #include "host/agent.h"
 #include "host/proc.h"
 #include "inject/inject.h"
-
-#define ASK_TIMEOUT_MS 5000
 
 static int run(struct pb_ctx *ctx);
 
@@ -70,26 +69,6 @@ static int find_target(struct pb_ctx *ctx)
     return pb_target_resolve(ctx);
 }
 
-static int apply(struct pb_ctx *ctx, const char *lines)
-{
-    enum pb_wire_result result = PB_WIRE_OK;
-    const char *why = NULL;
-    struct pb_agent agent;
-    int rc;
-
-    if (pb_agent_open(&agent, ctx->pid, ASK_TIMEOUT_MS, &ctx->err) < 0)
-        return -1;
-    rc = pb_agent_ask(&agent, PB_WIRE_CONFIG, NULL, 0, lines, strlen(lines), ASK_TIMEOUT_MS, NULL,
-                      NULL, &ctx->arena, &result, &why, &ctx->err);
-    pb_agent_close(&agent);
-    if (rc < 0)
-        return -1;
-    if (result != PB_WIRE_OK)
-        return pb_err_set(&ctx->err, PB_FAIL, "%d: %s", (int)ctx->pid,
-                          why && *why ? why : "the agent refused the settings");
-    return 0;
-}
-
 static int run(struct pb_ctx *ctx)
 {
     const char *path = pb_opt_str(ctx, "config", NULL), *lines = "";
@@ -107,7 +86,7 @@ static int run(struct pb_ctx *ctx)
     if (find_target(ctx) < 0 || pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
         return -1;
     there = pb_agent_present(ctx->pid);
-    if (there ? apply(ctx, lines) < 0
+    if (there ? pb_link_apply(ctx, lines) < 0
               : pb_inject_agent(ctx->pid, lines, 0, false, &report, &ctx->err) < 0)
         return -1;
     if (there)

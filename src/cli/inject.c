@@ -5,11 +5,10 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "cli/link.h"
 #include "host/agent.h"
 #include "host/proc.h"
 #include "inject/inject.h"
-
-#define ASK_TIMEOUT_MS 5000
 
 static int run(struct pb_ctx *ctx);
 
@@ -75,32 +74,6 @@ static int check_definitions(struct pb_ctx *ctx, const char *lines)
     return 0;
 }
 
-/* The agent is there: its settings are changed through its socket. */
-static int apply(struct pb_ctx *ctx, const char *lines)
-{
-    struct pb_agent agent;
-    enum pb_wire_result result = PB_WIRE_OK;
-    const char *why = NULL;
-    int rc;
-
-    if (!*lines) {
-        pb_print_f(&ctx->out, "Probes are already in process %d\n", (int)ctx->pid);
-        return 0;
-    }
-    if (pb_agent_open(&agent, ctx->pid, ASK_TIMEOUT_MS, &ctx->err) < 0)
-        return -1;
-    rc = pb_agent_ask(&agent, PB_WIRE_CONFIG, NULL, 0, lines, strlen(lines), ASK_TIMEOUT_MS, NULL,
-                      NULL, &ctx->arena, &result, &why, &ctx->err);
-    pb_agent_close(&agent);
-    if (rc < 0)
-        return -1;
-    if (result != PB_WIRE_OK)
-        return pb_err_set(&ctx->err, PB_FAIL, "%d: %s", (int)ctx->pid,
-                          why && *why ? why : "the agent refused the settings");
-    pb_print_f(&ctx->out, "Probes are already in process %d; options applied\n", (int)ctx->pid);
-    return 0;
-}
-
 static void tell(struct pb_ctx *ctx, const struct pb_inject_report *r)
 {
     struct pb_print e;
@@ -123,8 +96,13 @@ static int run(struct pb_ctx *ctx)
     if (refuse_empty_options(ctx) < 0 || check_definitions(ctx, lines) < 0 ||
         pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
         return -1;
-    if (pb_agent_present(ctx->pid))
-        return apply(ctx, lines);
+    if (pb_agent_present(ctx->pid)) {
+        if (pb_link_apply(ctx, lines) < 0)
+            return -1;
+        pb_print_f(&ctx->out, "Probes are already in process %d%s\n", (int)ctx->pid,
+                   *lines ? "; options applied" : "");
+        return 0;
+    }
     if (pb_inject_agent(ctx->pid, lines, timeout_ms, pb_opt_flag(ctx, "force"), &report,
                         &ctx->err) < 0)
         return -1;

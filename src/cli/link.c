@@ -13,6 +13,7 @@
 #include "unwind/snapshot.h"
 
 #define OPEN_TIMEOUT_MS 5000
+#define APPLY_TIMEOUT_MS 5000
 /* What the agent may take beyond the time that the code has: interrupting it, and answering. */
 #define SLACK_MS 6000
 #define EXIT_INTERRUPTED 130
@@ -56,6 +57,26 @@ int pb_link_open(struct pb_ctx *ctx, struct pb_agent *a)
         return -1;
     injected(ctx);
     return pb_agent_open(a, ctx->pid, OPEN_TIMEOUT_MS, &ctx->err);
+}
+
+int pb_link_apply(struct pb_ctx *ctx, const char *lines)
+{
+    enum pb_wire_result result = PB_WIRE_OK;
+    const char *why = NULL;
+    struct pb_agent agent;
+    int rc;
+
+    if (!*lines)
+        return 0;
+    if (pb_agent_open(&agent, ctx->pid, APPLY_TIMEOUT_MS, &ctx->err) < 0)
+        return -1;
+    rc = pb_agent_ask(&agent, PB_WIRE_CONFIG, NULL, 0, lines, strlen(lines), APPLY_TIMEOUT_MS,
+                      NULL, NULL, &ctx->arena, &result, &why, &ctx->err);
+    pb_agent_close(&agent);
+    if (rc == 0 && result != PB_WIRE_OK)
+        rc = pb_err_set(&ctx->err, PB_FAIL, "%d: %s", (int)ctx->pid,
+                        why && *why ? why : "the agent refused the settings");
+    return rc;
 }
 
 struct sink {

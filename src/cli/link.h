@@ -16,6 +16,9 @@
 /* Connects; loads the agent first when the process has none. */
 int pb_link_open(struct pb_ctx *ctx, struct pb_agent *a);
 
+/* Hands "key=value" lines to an agent that is there already; none: nothing to do. */
+int pb_link_apply(struct pb_ctx *ctx, const char *lines);
+
 struct pb_link_eval {
     const char *code;
     size_t len;

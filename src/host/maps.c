@@ -215,6 +215,16 @@ const struct pb_map *pb_maps_find(const struct pb_maps *maps, uint64_t addr)
     return NULL;
 }
 
+const struct pb_map *pb_maps_find_stack(const struct pb_maps *maps, uint64_t sp)
+{
+    const struct pb_map *map = pb_maps_find(maps, sp);
+
+    for (size_t i = 0; !map && i < maps->n; i++)
+        if (maps->v[i].start > sp && strcmp(maps->v[i].path, "[stack]") == 0)
+            map = &maps->v[i];
+    return map;
+}
+
 /*
  * Opens a regular file only, and looks before opening: opening a device has
  * side effects, opening a FIFO waits.

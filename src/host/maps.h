@@ -38,6 +38,9 @@ void pb_maps_finish(struct pb_maps *maps);
 /* The mapping that holds addr, or NULL. */
 const struct pb_map *pb_maps_find(const struct pb_maps *maps, uint64_t addr);
 
+/* The same for a stack pointer: the main thread's stack may have grown since. */
+const struct pb_map *pb_maps_find_stack(const struct pb_maps *maps, uint64_t sp);
+
 /*
  * Opens the file behind a mapping as the target sees it: through
  * /proc/PID/map_files or /proc/PID/root, /proc/PID/exe for a deleted

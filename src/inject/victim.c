@@ -15,29 +15,30 @@ static bool inside(const struct pb_range *r, uint64_t pc)
     return pc >= r->lo && pc < r->hi;
 }
 
-static const struct pb_map *stack_map(const struct pb_maps *maps, uint64_t sp)
-{
-    const struct pb_map *map = pb_maps_find(maps, sp);
-
-    /* The main thread's stack may have grown since the maps were read. */
-    for (size_t i = 0; !map && i < maps->n; i++)
-        if (maps->v[i].start > sp && strcmp(maps->v[i].path, "[stack]") == 0)
-            map = &maps->v[i];
-    return map;
-}
-
 static bool copy_from(struct pb_injection *in, const struct pb_maps *maps, uint64_t sp, bool held,
                       struct pb_stack_copy *ret)
 {
-    const struct pb_map *map = stack_map(maps, sp);
+    const struct pb_map *map = pb_maps_find_stack(maps, sp);
     uint8_t *bytes;
     size_t len;
 
-    if (!map || !map->read || !map->write || map->end - sp > STACK_MAX)
+    if (!map || !map->read || !map->write)
         return false;
-    len = map->end - sp;
+    len = map->end - sp < STACK_MAX ? map->end - sp : STACK_MAX;
+    if (held && len > PB_ROOM_BYTES) {
+        size_t got = pb_mem_get_start(&in->mem, sp, in->room, PB_ROOM_BYTES);
+
+        /* It ends inside the room: no time to fetch memory for more. */
+        if (got && got < PB_ROOM_BYTES) {
+            *ret = (struct pb_stack_copy){sp, got, in->room};
+            return true;
+        }
+    }
     bytes = held && len <= PB_ROOM_BYTES ? in->room : pb_arena_alloc(&in->arena, len);
+    /* Stacks of several threads may share a mapping, with guard pages between them. */
     if (!pb_mem_get(&in->mem, sp, bytes, len))
+        len = pb_mem_get_start(&in->mem, sp, bytes, len);
+    if (!len)
         return false;
     *ret = (struct pb_stack_copy){sp, len, bytes};
     return true;

@@ -23,23 +23,12 @@
 #define TRIES 3
 #define TRIES_NO_PAUSE 50
 
-/* The mapping of a stack; the main thread's may have grown since the maps were read. */
-static const struct pb_map *stack_map(const struct pb_maps *maps, uint64_t sp)
-{
-    const struct pb_map *map = pb_maps_find(maps, sp);
-
-    for (size_t i = 0; !map && i < maps->n; i++)
-        if (maps->v[i].start > sp && strcmp(maps->v[i].path, "[stack]") == 0)
-            map = &maps->v[i];
-    return map;
-}
-
 static void copy_stack(const struct pb_capture_opts *o, size_t max,
                        const struct pb_capture_room *room, struct pb_arena *a,
                        struct pb_capture *c)
 {
     uint64_t from = c->regs.sp - RED_ZONE;
-    const struct pb_map *map = stack_map(o->maps, c->regs.sp);
+    const struct pb_map *map = pb_maps_find_stack(o->maps, c->regs.sp);
     uint8_t *bytes;
     size_t len;
 
