@@ -95,10 +95,10 @@ def facts(pid):
         status = dict(line.split(":", 1) for line in file)
     with open("/proc/%d/environ" % pid, "rb") as file:
         environ = file.read()
-    # The C library catches two signals of its own once there are threads.
-    caught = int(status["SigCgt"], 16) & ~(3 << 31)
-    return {"rss": int(status["VmRSS"].split()[0]), "SigCgt": caught,
-            "SigIgn": status["SigIgn"], "environ": environ}
+    # The C library catches two signals of its own once there are threads, ignored before or not.
+    caught, ignored = (int(status[key], 16) & ~(3 << 31) for key in ("SigCgt", "SigIgn"))
+    return {"rss": int(status["VmRSS"].split()[0]), "SigCgt": caught, "SigIgn": ignored,
+            "environ": environ}
 
 
 def ticks(pid, tid):
