@@ -147,7 +147,7 @@ static bool try_running(const struct pb_capture_opts *o, int reads, struct pb_ar
     struct pb_py_raw_stack stack;
     uint64_t seed = pb_clock_ns();
 
-    if (!copy_python(o, a, c, &first))
+    if (!copy_python(o, a, c, &first) || pb_py_just_begun(o->py, &c->python))
         return false;
     stack = c->python;
     for (int i = 1; i < reads; i++) {
@@ -184,7 +184,7 @@ void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop
     c->stopped = true;
     if (c->tstate)
         c->torn = !pb_py_copy_again(o->mem, o->py, a, &room->python) ||
-                  !follow(o, a, c, &room->python);
+                  !follow(o, a, c, &room->python) || pb_py_just_begun(o->py, &c->python);
     if (o->native) {
         size_t size = pb_stop_registers(stop, gpr, sizeof gpr);
 

@@ -62,6 +62,13 @@ void pb_py_walk(struct pb_mem *mem, const struct pb_py_layout *py, const struct 
                 struct pb_arena *a, struct pb_py_raw_stack *ret);
 
 /*
+ * Has the innermost frame not run an instruction yet? While it is being made it
+ * may already be the innermost one and still point to an older caller (3.11 and
+ * later; a thread that sleeps is never in that state).
+ */
+bool pb_py_just_begun(const struct pb_py_layout *py, const struct pb_py_raw_stack *stack);
+
+/*
  * Copies the local variables' slots of the innermost `head` and the outermost
  * `tail` frames, for use after the thread went on.
  */

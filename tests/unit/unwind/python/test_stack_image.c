@@ -298,6 +298,34 @@ static void test_a_run_that_has_just_begun_is_torn(void **state)
     }
 }
 
+/* A frame that has not run yet may still name the caller of an older one. */
+static void check_begun(const struct pb_py_layout *py)
+{
+    struct pb_arena a = PB_ARENA_INIT;
+    struct pb_py_raw_stack stack;
+    struct world w;
+    uint64_t code, frame;
+
+    world_init(&w, py);
+    code = make_code(&w, "fn", 1);
+    frame = make_frame(&w, code, make_root(&w), OWNER_THREAD);
+    set_entry(&w, frame);
+    set_current(&w, frame);
+    walk(&w, &a, &stack);
+    assert_false(pb_py_just_begun(py, &stack));
+    if (py->f_instr_is_pointer)
+        put(&w, frame, py->f_lasti, code + (uint64_t)py->co_code - (py->f_instr_is_next ? 0 : 2));
+    walk(&w, &a, &stack);
+    assert_true(pb_py_just_begun(py, &stack) == py->f_instr_is_pointer);
+    pb_arena_finish(&a);
+}
+
+static void test_a_frame_that_has_just_begun(void **state)
+{
+    (void)state;
+    each_layout(check_begun);
+}
+
 static void check_wild(const struct pb_py_layout *py)
 {
     const uint64_t wild[] = {8, 0x7fffffffffff, 0xdeadbeefdeadbeef, UINT64_MAX, 0x100001};
@@ -359,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_a_cycle_ends),
         cmocka_unit_test(test_a_chain_without_its_root_is_torn),
         cmocka_unit_test(test_a_run_that_has_just_begun_is_torn),
+        cmocka_unit_test(test_a_frame_that_has_just_begun),
         cmocka_unit_test(test_wild_pointers_are_refused),
         cmocka_unit_test(test_lines_of_per_thread_bytecode),
     };
