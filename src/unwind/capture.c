@@ -184,7 +184,7 @@ void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop
     c->stopped = true;
     if (c->tstate)
         c->torn = !pb_py_copy_again(o->mem, o->py, a, &room->python) ||
-                  !follow(o, a, c, &room->python) || pb_py_just_begun(o->py, &c->python);
+                  !follow(o, a, c, &room->python);
     if (o->native) {
         size_t size = pb_stop_registers(stop, gpr, sizeof gpr);
 
@@ -209,6 +209,7 @@ static enum pb_stop_result capture_stopped(const struct pb_capture_opts *o, stru
     rc = pb_stop_begin(&stop, o->pid, c->tid, false);
     if (rc == PB_STOP_OK) {
         pb_capture_held(o, &stop, &room, a, c);
+        c->torn = c->torn || pb_py_just_begun(o->py, &c->python);
         c->pause_us = pb_stop_end(&stop);
         c->wait = wait;
         c->wait.blocked = false;

@@ -227,11 +227,10 @@ bool pb_py_just_begun(const struct pb_py_layout *py, const struct pb_py_raw_stac
     const struct pb_py_raw_frame *f = stack->v;
     uint64_t first;
 
-    if (!stack->n || !py->f_instr_is_pointer || f->shim || f->tlbc)
+    if (!stack->n || !py->f_instr_is_pointer || py->f_instr_is_next || f->shim)
         return false;
     first = f->code + (uint64_t)py->co_code;
-    /* Where the pointer names the next instruction, the first one counts as well. */
-    return py->f_instr_is_next ? f->instr == first : f->instr < first && first - f->instr <= 2;
+    return f->instr < first && first - f->instr <= 2;
 }
 
 /* Copies as much behind a frame as is readable, up to LOCALS_MAX. */

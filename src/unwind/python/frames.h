@@ -63,8 +63,9 @@ void pb_py_walk(struct pb_mem *mem, const struct pb_py_layout *py, const struct 
 
 /*
  * Has the innermost frame not run an instruction yet? While it is being made it
- * may already be the innermost one and still point to an older caller (3.11 and
- * later; a thread that sleeps is never in that state).
+ * may already be the innermost one and still point to an older caller; a thread
+ * that sleeps is never in that state. 3.11 and 3.12 only: from 3.13 on a frame
+ * that is being made looks like one in its first instruction.
  */
 bool pb_py_just_begun(const struct pb_py_layout *py, const struct pb_py_raw_stack *stack);
 
