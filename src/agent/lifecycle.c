@@ -253,6 +253,9 @@ static int start_or_apply(struct pb_self *self, const char *options)
     struct pb_settings settings;
     int rc;
 
+    /* One that was told to stop has said goodbye already, but is not quite gone. */
+    for (int i = 0; i < STOP_MS && self->stop_wanted && self->life == PB_LIFE_RUNNING; i++)
+        usleep(1000);
     if (self->life == PB_LIFE_RUNNING) {
         settings = self->settings;
         if (apply_options(&settings, options) < 0)
