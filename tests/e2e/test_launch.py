@@ -207,5 +207,6 @@ def test_torchrun(launch, tmp_path):
                       stderr=subprocess.DEVNULL).returncode:
         pytest.skip("no torch")
     out = launch("-r", sys.executable, "-m", "torch.distributed.run", "--standalone",
-                 "--nproc-per-node", "2", SCRIPT, "child", "worker", cwd=str(tmp_path))
+                 "--nproc-per-node", "2", SCRIPT, "child", "worker", cwd=str(tmp_path),
+                 env={"TMPDIR": str(tmp_path)})
     assert [one["agent"] for one in out.told] == [True, True], out.stderr
