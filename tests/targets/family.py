@@ -44,7 +44,7 @@ def tell(kind, seconds=0.0):
 def forked():
     pid = os.fork()
     if pid == 0:
-        tell("fork", 0.3)
+        tell("fork", 3)
         os._exit(0)
     os.waitpid(pid, 0)
 
