@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/stack.h"
+#include "show/stack.h"
 #include "unwind/snapshot.h"
 
 static int run(struct pb_ctx *ctx);

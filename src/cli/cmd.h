@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "cli/print.h"
+#include "show/print.h"
 #include "host/arena.h"
 
 enum pb_opt_type {

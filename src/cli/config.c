@@ -6,8 +6,8 @@
 #include "base/settings.h"
 #include "cli/cmd.h"
 #include "cli/link.h"
-#include "cli/nearest.h"
-#include "cli/table.h"
+#include "host/nearest.h"
+#include "show/table.h"
 
 #define ASK_TIMEOUT_MS 5000
 

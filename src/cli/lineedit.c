@@ -12,7 +12,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "cli/print.h"
+#include "show/print.h"
 #include "host/alloc.h"
 
 #define HISTORY_MAX 1000

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/stack.h"
+#include "show/stack.h"
 #include "host/proc.h"
 #include "inject/inject.h"
 #include "unwind/snapshot.h"

@@ -1,8 +1,8 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "cli/processes.h"
-#include "cli/table.h"
+#include "unwind/processes.h"
+#include "show/table.h"
 
 static int run(struct pb_ctx *ctx);
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "cli/link.h"
-#include "cli/nearest.h"
-#include "cli/stack.h"
-#include "cli/table.h"
+#include "host/nearest.h"
+#include "show/stack.h"
+#include "show/table.h"
 #include "unwind/snapshot.h"
 
 static int do_bt(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/nearest.h"
+#include "host/nearest.h"
 #include "cli/target.h"
 
 struct parser {

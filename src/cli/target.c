@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/processes.h"
+#include "unwind/processes.h"
 
 enum pb_target_kind pb_target_kind(const char *word)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/nearest.h"
+#include "host/nearest.h"
 #include "cli/yaml.h"
 #include "host/buf.h"
 

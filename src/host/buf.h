@@ -4,7 +4,7 @@
  * Owns: its bytes.
  * Threads: one.
  * Fails: never; ends the process when memory is exhausted (outside only).
- * Not here: colours, widths (cli/print.h).
+ * Not here: colours, widths (show/print.h).
  */
 #ifndef PB_HOST_BUF_H
 #define PB_HOST_BUF_H

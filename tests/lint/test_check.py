@@ -29,9 +29,9 @@ GOOD = {
 }
 MARK = "TO" + "DO"
 FAULTS = {
-    "layers": [("src/host/bad.c", '#include "cli/print.h"\n'),
+    "layers": [("src/host/bad.c", '#include "show/print.h"\n'),
                ("src/base/bad.c", '#include "host/good.h"\n'),
-               ("src/host/bad.c", '#include "../cli/print.h"\n'),
+               ("src/host/bad.c", '#include "../show/print.h"\n'),
                ("src/host/bad.c", '#include "good.h"\n'),
                ("src/agent/bad.c", '#include "host/good.h"\n')],
     "quiet": [("src/base/bad.c", "void f(void)\n{\n    abort();\n}\n"),

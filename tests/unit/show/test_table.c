@@ -1,6 +1,6 @@
 #include "pb_test.h"
 
-#include "cli/table.h"
+#include "show/table.h"
 
 static const struct pb_column columns[] = {
     {.title = "pid", .right = true},

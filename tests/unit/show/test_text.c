@@ -1,6 +1,6 @@
 #include "pb_test.h"
 
-#include "cli/print.h"
+#include "show/print.h"
 
 static void widths(void **state)
 {

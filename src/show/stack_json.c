@@ -1,4 +1,4 @@
-#include "cli/stack.h"
+#include "show/stack.h"
 
 #include <string.h>
 

@@ -6,8 +6,8 @@
  * Fails: when /proc cannot be read. A process that ends meanwhile is left out.
  * Not here: how they are shown (list.c), what they do.
  */
-#ifndef PB_CLI_PROCESSES_H
-#define PB_CLI_PROCESSES_H
+#ifndef PB_UNWIND_PROCESSES_H
+#define PB_UNWIND_PROCESSES_H
 
 #include <sys/types.h>
 

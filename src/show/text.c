@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/print.h"
+#include "show/print.h"
 
 struct range {
     uint32_t first, last;

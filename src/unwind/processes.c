@@ -1,4 +1,4 @@
-#include "cli/processes.h"
+#include "unwind/processes.h"
 
 #include <stdlib.h>
 #include <string.h>

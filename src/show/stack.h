@@ -4,10 +4,10 @@
  * Owns: nothing. Threads: one. Fails: never.
  * Not here: taking the snapshot (unwind/snapshot.h).
  */
-#ifndef PB_CLI_STACK_H
-#define PB_CLI_STACK_H
+#ifndef PB_SHOW_STACK_H
+#define PB_SHOW_STACK_H
 
-#include "cli/print.h"
+#include "show/print.h"
 #include "unwind/snapshot.h"
 
 /* verbose: full paths. */

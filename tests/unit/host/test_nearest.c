@@ -1,6 +1,6 @@
 #include "pb_test.h"
 
-#include "cli/nearest.h"
+#include "host/nearest.h"
 
 static void distances(void **state)
 {

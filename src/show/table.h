@@ -6,10 +6,10 @@
  * Fails: never.
  * Not here: what the rows are about.
  */
-#ifndef PB_CLI_TABLE_H
-#define PB_CLI_TABLE_H
+#ifndef PB_SHOW_TABLE_H
+#define PB_SHOW_TABLE_H
 
-#include "cli/print.h"
+#include "show/print.h"
 
 struct pb_column {
     const char *title;

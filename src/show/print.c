@@ -1,4 +1,4 @@
-#include "cli/print.h"
+#include "show/print.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -4,8 +4,8 @@
  * Owns: nothing. Threads: any. Pure functions over strings.
  * Fails: never; a word longer than any name is far from all of them.
  */
-#ifndef PB_CLI_NEAREST_H
-#define PB_CLI_NEAREST_H
+#ifndef PB_HOST_NEAREST_H
+#define PB_HOST_NEAREST_H
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/stack.h"
+#include "show/stack.h"
 
 #define FUNC_WIDTH_MAX 48
 /* A value is one line, also where no terminal sets the width; JSON has all of it. */

@@ -9,8 +9,8 @@
  * Text is collected and written at once, so that a command that fails halfway
  * prints either all of a stack or nothing of it, and so that pipes see few writes.
  */
-#ifndef PB_CLI_PRINT_H
-#define PB_CLI_PRINT_H
+#ifndef PB_SHOW_PRINT_H
+#define PB_SHOW_PRINT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "cli/table.h"
+#include "show/table.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "cli/nearest.h"
+#include "host/nearest.h"
 
 #include <string.h>
 
