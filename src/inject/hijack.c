@@ -212,6 +212,33 @@ static const char *hold_and_send(struct pb_injection *in, const struct pb_victim
     return NULL;
 }
 
+/*
+ * A running thread is judged once after it was let go, so that unwind tables and
+ * symbols are at hand when it is judged while it is held: that takes a fifth of the time then.
+ */
+static void rehearse(struct pb_injection *in, const struct pb_victim *v)
+{
+    struct pb_arch_regs regs = {.size = 0};
+    struct pb_stack_copy stack;
+    struct pb_regs unwound;
+    struct pb_arch_view view;
+    struct pb_hurry hurry;
+    struct pb_stop stop;
+    bool read = false;
+
+    pb_hurry_begin(&hurry);
+    if (pb_stop_begin(&stop, in->pid, v->tid, false) == PB_STOP_OK) {
+        regs.size = pb_stop_registers(&stop, regs.raw, sizeof regs.raw);
+        read = pb_arch_view(&regs, NULL, &view) &&
+               pb_regs_from_prstatus(&unwound, regs.raw, regs.size) &&
+               pb_victim_copy(in, view.sp, true, &stack);
+        pb_stop_end(&stop);
+    }
+    pb_hurry_end(&hurry);
+    if (read)
+        pb_victim_judge(in, &unwound, &stack, false, NULL);
+}
+
 /* NULL: the victim is on its way through the stub. Else it goes on as before. */
 static const char *try_victim(struct pb_injection *in, const struct pb_victim *v)
 {
@@ -280,7 +307,11 @@ static bool one_round(struct pb_injection *in, unsigned round, const char **why)
     for (size_t i = 0; i < nrunning && i < RUNNING_PER_ROUND && !pb_injection_expired(in); i++) {
         struct pb_victim v = {.tid = running[(round + i) % nrunning],
                               .way = "hijacked a running thread"};
-        const char *no = try_victim(in, &v);
+        const char *no;
+
+        if (round % REFRESH_ROUNDS == 0)
+            rehearse(in, &v);
+        no = try_victim(in, &v);
 
         if (!no)
             return true;
