@@ -1,0 +1,28 @@
+/*
+ * python_comm.h - the columns of python.comm.
+ *
+ * Owns: nothing; a list. Threads: any. Fails: never.
+ * Not here: who writes it (agent/collect/).
+ */
+#ifndef PB_STORE_TABLES_PYTHON_COMM_H
+#define PB_STORE_TABLES_PYTHON_COMM_H
+
+#define PB_PYTHON_COMM_NAME "python.comm"
+#define PB_PYTHON_COMM_DOC "communication between ranks through torch.distributed"
+
+/* X(column, type, unit, doc) */
+#define PB_PYTHON_COMM(X)                                                                         \
+    X(timestamp, TIME, "", "when it began")                                                       \
+    X(step, INT, "", "training step")                                                             \
+    X(op, NAME, "", "all_reduce, broadcast, send, …")                                             \
+    X(src_rank, INT, "", "rank that sends, for a collective this rank")                           \
+    X(dst_rank, INT, "", "rank that receives; none for a collective")                             \
+    X(group_name, NAME, "", "process group")                                                      \
+    X(group_size, INT, "", "ranks in the group")                                                  \
+    X(seq, INT, "", "number of the operation in its group")                                       \
+    X(bytes, INT, "bytes", "data of this rank")                                                   \
+    X(dtype, NAME, "", "type of the elements")                                                    \
+    X(latency_ms, REAL, "ms", "from the call to its end")                                         \
+    X(state, NAME, "", "enqueued, started, done")
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * python_torch_trace.h - the columns of python.torch_trace.
+ *
+ * Owns: nothing; a list. Threads: any. Fails: never.
+ * Not here: who writes it (agent/collect/).
+ */
+#ifndef PB_STORE_TABLES_PYTHON_TORCH_TRACE_H
+#define PB_STORE_TABLES_PYTHON_TORCH_TRACE_H
+
+#define PB_PYTHON_TORCH_TRACE_NAME "python.torch_trace"
+#define PB_PYTHON_TORCH_TRACE_DOC "calls of torch modules, one row a module and stage"
+
+/* X(column, type, unit, doc) */
+#define PB_PYTHON_TORCH_TRACE(X)                                                                  \
+    X(timestamp, TIME, "", "when it began")                                                       \
+    X(step, INT, "", "training step")                                                             \
+    X(seq, INT, "", "order within the step")                                                      \
+    X(module, NAME, "", "dotted name of the module")                                              \
+    X(module_type, NAME, "", "its class")                                                         \
+    X(stage, NAME, "", "forward, backward, optimizer")                                            \
+    X(operation_name, NAME, "", "module and stage in one word")                                   \
+    X(duration_ms, REAL, "ms", "time on the host")                                                \
+    X(gpu_ms, REAL, "ms", "time on the GPU, for steps where it is measured")                      \
+    X(allocated, REAL, "MB", "memory in tensors at the end")                                      \
+    X(max_allocated, REAL, "MB", "most that was in tensors so far")                               \
+    X(cached, REAL, "MB", "memory held by the allocator")                                         \
+    X(allocated_delta, REAL, "MB", "change of allocated")
+
+#endif
