@@ -2,6 +2,7 @@
 from . import _agent
 from ._agent import AgentError, SettingError, is_enabled  # noqa: F401
 from ._config import config
+from ._tables import event, span, table  # noqa: F401
 from ._version import __version__  # noqa: F401
 
 

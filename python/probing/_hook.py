@@ -70,10 +70,11 @@ def activate(options, loud):
         raise RuntimeError("only CPython has an agent")
     if not start(options) or not loud:
         return
-    if os.environ.get("PROBING_PORT"):
-        say("probing: PROBING_PORT: this version serves no port")
     if not os.environ.get("PROBING_QUIET"):
         say("Probing enabled for process %d" % os.getpid())
+    if os.environ.get("PROBING_PORT"):
+        from ._port import serve
+        say(serve(os.environ["PROBING_PORT"]))
 
 
 def say(line):

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/collect/collect.h"
 #include "agent/glue.h"
 #include "agent/jobs.h"
 #include "agent/py/gil.h"
@@ -28,10 +29,25 @@ static void do_chores(struct pb_self *self, unsigned todo)
         pb_jobs_throw(self);
     if (todo & PB_CHORE_FORGET)
         forget_clients(self);
-    if (todo & PB_CHORE_CLEANUP)
+    if (todo & PB_CHORE_CLEANUP) {
+        pb_collect_leave(self);
         pb_glue_drop(self);
+    }
     if (todo & PB_CHORE_HOOKS)
         pb_glue_set_hooks(self);
+    if (todo & PB_CHORE_COLLECT)
+        pb_collect_inside(self, true);
+}
+
+/* On the main thread of a Python that had no GIL for us. */
+static int clean_up(void *arg)
+{
+    struct pb_self *self = pb_self();
+
+    (void)arg;
+    if (!self->finalizing)
+        do_chores(self, PB_CHORE_CLEANUP);
+    return 0;
 }
 
 static void *run(void *arg)
@@ -46,8 +62,8 @@ static void *run(void *arg)
             while ((todo = atomic_exchange(&self->chores, 0)))
                 do_chores(self, todo);
             pb_gil_leave(self, token);
-        } else {
-            self->chores = 0;
+        } else if (atomic_exchange(&self->chores, 0) & PB_CHORE_CLEANUP && !self->finalizing) {
+            pb_gil_add_pending(self, clean_up);
         }
         self->helper = false;
         /* Something may have come in between the last look and this line. */

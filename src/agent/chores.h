@@ -16,6 +16,7 @@ enum pb_chore {
     PB_CHORE_CLEANUP = 4, /* hooks and glue out of the interpreter */
     PB_CHORE_HOOKS = 8,   /* hooks into it */
     PB_CHORE_NUDGE = 16,  /* only take the GIL: a busy main thread then sees its pending calls */
+    PB_CHORE_COLLECT = 32, /* collectors look inside */
 };
 
 void pb_chores_add(struct pb_self *self, enum pb_chore chore);

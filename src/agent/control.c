@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/chores.h"
+#include "agent/collect/collect.h"
 #include "agent/jobs.h"
 #include "agent/outbox.h"
 #include "agent/pages.h"
@@ -18,6 +19,9 @@
 
 #define BACKLOG 16
 #define NEW_NAME "/new"
+#define MS 1000000
+#define LONGEST_MS 60000
+#define LONGEST_NS ((uint64_t)LONGEST_MS * MS)
 
 /* The number is forgotten first: a fork in between must not close somebody else's file. */
 static void close_fd(int *fd)
@@ -56,11 +60,13 @@ static int listen_at(const char *home)
 
 static int open_in(struct pb_self *self, const char *root)
 {
+    struct pb_home_keep keep = {self->settings.v[PB_SET_STORE_KEEP_HOURS] * 3600,
+                                self->settings.v[PB_SET_STORE_KEEP] << 20};
     uint64_t start = pb_home_start_time(0);
     int folder, fd;
 
     pb_home_path(self->home, root, geteuid(), self->pid, start);
-    pb_home_sweep(root, geteuid());
+    pb_home_sweep(root, geteuid(), &keep);
     folder = pb_home_create(root, geteuid(), self->pid, start);
     if (folder < 0)
         return folder;
@@ -138,24 +144,24 @@ static struct pb_client *find_place(struct pb_self *self)
     return oldest;
 }
 
-static bool is_allowed(int fd)
+static bool is_allowed(int fd, struct ucred *who)
 {
-    struct ucred who;
-    socklen_t len = sizeof who;
+    socklen_t len = sizeof *who;
 
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
-           (who.uid == geteuid() || who.uid == 0);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &len) == 0 &&
+           (who->uid == geteuid() || who->uid == 0);
 }
 
 static void accept_client(struct pb_self *self)
 {
     int fd = accept4(self->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     struct pb_client *c;
+    struct ucred who;
     void *data;
 
     if (fd < 0)
         return;
-    c = is_allowed(fd) ? find_place(self) : NULL;
+    c = is_allowed(fd, &who) ? find_place(self) : NULL;
     data = c ? pb_pages_get(PB_OUTBOX) : NULL;
     if (!data) {
         close(fd);
@@ -163,7 +169,7 @@ static void accept_client(struct pb_self *self)
     }
     pthread_mutex_lock(&self->lock);
     *c = (struct pb_client){.fd = fd, .serial = ++self->serial, .seen_ns = pb_clock_ns(),
-                            .out = {.data = data}};
+                            .uid = who.uid, .pid = who.pid, .out = {.data = data}};
     pthread_mutex_unlock(&self->lock);
     pb_requests_hello(self, c);
 }
@@ -215,7 +221,7 @@ static void serve_client(struct pb_self *self, struct pb_client *c, short events
 }
 
 /* Fills the list for poll: wake, listener, clients; returns its length. */
-static nfds_t collect(struct pb_self *self, struct pollfd *v, struct pb_client **who)
+static nfds_t poll_list(struct pb_self *self, struct pollfd *v, struct pb_client **who)
 {
     nfds_t n = 0;
 
@@ -260,14 +266,28 @@ static void say_goodbye(struct pb_self *self)
     }
 }
 
+/* Milliseconds until the next thing is due, -1 for none. */
+static int tick(struct pb_self *self)
+{
+    uint64_t now = pb_clock_ns(), next;
+    int ms = pb_jobs_tick(self), due;
+
+    pb_collect_tick(self, now);
+    next = pb_collect_next_ns(self);
+    if (next == UINT64_MAX)
+        return ms;
+    due = next <= now ? 0 : next - now > LONGEST_NS ? LONGEST_MS : (int)((next - now) / MS) + 1;
+    return ms < 0 || due < ms ? due : ms;
+}
+
 void pb_control_serve(struct pb_self *self)
 {
     struct pollfd v[PB_CLIENTS + 2];
     struct pb_client *who[PB_CLIENTS + 2];
 
     while (!self->stop_wanted) {
-        int timeout = pb_jobs_tick(self);
-        nfds_t n = collect(self, v, who);
+        int timeout = tick(self);
+        nfds_t n = poll_list(self, v, who);
 
         if (poll(v, n, timeout) < 0 && errno != EINTR)
             break;
@@ -280,6 +300,7 @@ void pb_control_serve(struct pb_self *self)
     }
     close_fd(&self->listener);
     pb_requests_leave(self);
+    pb_collect_stop(self, "ejected");
     pb_home_remove(self->home);
     self->home[0] = '\0';
     say_goodbye(self);

@@ -9,6 +9,7 @@
 
 #include "agent/arch/symver.h"
 #include "agent/chores.h"
+#include "agent/collect/audit.h"
 #include "agent/glue.h"
 #include "agent/outbox.h"
 #include "agent/pages.h"
@@ -59,12 +60,38 @@ void pb_jobs_answer(struct pb_self *self, struct pb_client *client, uint32_t id,
     unlock(self);
 }
 
+/* Under lock. */
+static void audit(struct pb_self *self, struct pb_job *job, enum pb_wire_result result)
+{
+    static const char *const words[] = {
+        [PB_WIRE_OK] = "ok",           [PB_WIRE_EXCEPTION] = "error",
+        [PB_WIRE_REFUSED] = "refused", [PB_WIRE_NO_GIL] = "timeout",
+        [PB_WIRE_EXPIRED] = "timeout", [PB_WIRE_INTERRUPTED] = "interrupted",
+        [PB_WIRE_MORE] = "ok",
+    };
+
+    if (job->audited || job->complete)
+        return;
+    job->audited = true;
+    pb_audit_write(self, &(struct pb_audit){
+                             .action = "eval",
+                             .result = words[result],
+                             .uid = job->peer_uid,
+                             .pid = job->peer_pid,
+                             .wall_ns = job->asked_wall_ns,
+                             .asked_ns = job->asked_ns,
+                             .detail = job->code,
+                             .detail_len = job->code_len,
+                         });
+}
+
 /* Under lock: the client hears how it ended, once. */
 static void answer(struct pb_self *self, struct pb_job *job, enum pb_wire_result result,
                    const char *why)
 {
     struct pb_client *c = client_of(self, job);
 
+    audit(self, job, result);
     if (!job->answered && c)
         put_done(c, job->id, result, why);
     job->answered = true;
@@ -249,7 +276,11 @@ static void fill(struct pb_self *self, struct pb_job *job, struct pb_client *cli
         .map_size = client->body_size,
         .print_limit = (uint64_t)self->settings.v[PB_SET_EVAL_OUTPUT_LIMIT] << 20,
         .deadline_ns = pb_clock_ns(),
+        .asked_wall_ns = pb_clock_wall_ns(),
+        .peer_uid = client->uid,
+        .peer_pid = client->pid,
     };
+    job->asked_ns = job->deadline_ns;
     if (job->complete) {
         job->deadline_ns += COMPLETE_NS;
     } else {
@@ -269,7 +300,7 @@ static void fill(struct pb_self *self, struct pb_job *job, struct pb_client *cli
 static void launch(struct pb_self *self, struct pb_job *job, uint32_t number)
 {
     if (job->how.flags & PB_WIRE_MAIN) {
-        if (self->py.Py_AddPendingCall(run_on_main, NULL) < 0)
+        if (!pb_gil_add_pending(self, run_on_main))
             finish(self, job, number, PB_WIRE_REFUSED,
                    "the interpreter's queue of pending calls is full");
         else if (!pb_gil_pending_is_noticed(self))
@@ -293,6 +324,7 @@ void pb_jobs_start(struct pb_self *self, struct pb_client *client)
         wrong = "a field of the request is out of range";
     else if (self->finalizing)
         wrong = "the interpreter is ending";
+    pb_audit_prepare(self);
     lock(self);
     job = wrong ? NULL : free_slot(self);
     if (job) {

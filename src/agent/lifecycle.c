@@ -12,6 +12,7 @@
 #include "agent/agent.h"
 #include "agent/arch/symver.h"
 #include "agent/chores.h"
+#include "agent/collect/collect.h"
 #include "agent/control.h"
 #include "agent/glue.h"
 #include "agent/jobs.h"
@@ -94,6 +95,7 @@ void pb_lifecycle_take_settings(struct pb_self *self, const struct pb_settings *
     pthread_mutex_lock(&self->lock);
     self->settings = *settings;
     pthread_mutex_unlock(&self->lock);
+    pb_collect_settings(self);
     allow_ptrace(self, settings->v[PB_SET_AGENT_ALLOW_PTRACE]);
 }
 
@@ -108,31 +110,14 @@ static void *agent_thread(void *arg)
             self->life = PB_LIFE_STOPPED;
             return NULL;
         }
+        pb_collect_start(self);
     }
     allow_ptrace(self, self->settings.v[PB_SET_AGENT_ALLOW_PTRACE]);
-    pb_chores_add(self, PB_CHORE_HOOKS);
+    pb_chores_add(self, PB_CHORE_HOOKS | PB_CHORE_COLLECT);
     pb_control_serve(self);
     allow_ptrace(self, false);
     self->life = PB_LIFE_STOPPED;
     return NULL;
-}
-
-static void read_environment(struct pb_self *self)
-{
-    self->env_note[0] = '\0';
-    for (int i = 0; i < PB_SETTING_COUNT; i++) {
-        char name[PB_SETTING_NAME_MAX];
-        struct pb_err err = {0};
-        const char *value;
-
-        pb_settings_env_name(i, name);
-        value = getenv(name);
-        if (!value || !*value)
-            continue;
-        if (pb_settings_parse(i, value, strlen(value), &self->settings.v[i], &err) < 0 &&
-            !self->env_note[0])
-            snprintf(self->env_note, sizeof self->env_note, "%.150s", err.msg);
-    }
 }
 
 /* Under life_lock. delay_ms: the folder is made later, by the agent's thread. */
@@ -149,10 +134,14 @@ static int start(struct pb_self *self, int delay_ms)
         rc = pb_control_open(self);
     if (rc < 0)
         return rc;
+    /* Before anybody is told that it runs: what the program writes next is to be kept. */
+    if (!delay_ms)
+        pb_collect_start(self);
     self->life = PB_LIFE_RUNNING;
     rc = pb_self_thread(agent_thread, self, STACK);
     if (rc < 0) {
         self->life = PB_LIFE_STOPPED;
+        pb_collect_stop(self, "ended");
         if (self->home[0])
             pb_home_remove(self->home);
         self->home[0] = '\0';
@@ -184,6 +173,7 @@ static void in_child(void)
         pb_pages_free(self->jobs[i].map, self->jobs[i].map_size);
     memset(self->jobs, 0, sizeof self->jobs);
     self->home[0] = '\0';
+    pb_collect_forked(self);
     self->chores = 0;
     self->helper = self->yield_queued = self->stop_wanted = self->ptracer_set = false;
     self->inside = self->gil_waiters = self->left_count = 0;
@@ -215,6 +205,7 @@ void pb_lifecycle_interpreter_ends(struct pb_self *self)
     for (int i = 0; i < END_MS && self->inside > 0; i++)
         usleep(1000);
     self->py.PyEval_RestoreThread(state);
+    pb_collect_leave(self);
 }
 
 static struct pb_self *make_self(void)
@@ -228,6 +219,8 @@ static struct pb_self *make_self(void)
         return NULL;
     pthread_mutex_init(&self->lock, NULL);
     pthread_mutex_init(&self->life_lock, NULL);
+    pthread_mutex_init(&self->collect.lock, NULL);
+    pthread_mutex_init(&self->user.lock, NULL);
     self->listener = self->wake = -1;
     for (int i = 0; i < PB_CLIENTS; i++)
         self->clients[i].fd = -1;
@@ -237,6 +230,33 @@ static struct pb_self *make_self(void)
     }
     pthread_atfork(NULL, NULL, in_child);
     return self;
+}
+
+/* Under life_lock. Once: calls that came before may still be under way. */
+static int find_python(struct pb_self *self)
+{
+    struct pb_py py = {0};
+    int rc;
+
+    if (self->py.major)
+        return 0;
+    rc = pb_py_find(&py);
+    if (rc == 0)
+        self->py = py;
+    return rc;
+}
+
+struct pb_self *pb_lifecycle_self(void)
+{
+    struct pb_self *self = make_self();
+    int rc;
+
+    if (!self || self->py.major)
+        return self;
+    pthread_mutex_lock(&self->life_lock);
+    rc = find_python(self);
+    pthread_mutex_unlock(&self->life_lock);
+    return rc == 0 ? self : NULL;
 }
 
 static int apply_options(struct pb_settings *settings, const char *options)
@@ -266,16 +286,11 @@ static int start_or_apply(struct pb_self *self, const char *options)
             usleep(1000);
         return 1;
     }
-    if (!self->py.major) { /* once: calls that came before may still be under way */
-        struct pb_py py = {0};
-
-        rc = pb_py_find(&py);
-        if (rc < 0)
-            return rc;
-        self->py = py;
-    }
+    rc = find_python(self);
+    if (rc < 0)
+        return rc;
     pb_settings_init(&self->settings);
-    read_environment(self);
+    pb_settings_read_env(&self->settings, self->env_note, sizeof self->env_note);
     if (apply_options(&self->settings, options) < 0)
         return -EINVAL;
     rc = start(self, 0);
@@ -317,6 +332,10 @@ __attribute__((destructor)) static void on_exit_of_process(void)
 {
     struct pb_self *self = pb_self();
 
-    if (self && self->home[0] && self->pid == getpid())
-        pb_home_remove(self->home);
+    if (self && self->collect.pid == getpid())
+        pb_collect_unfollow(self);
+    if (!self || !self->home[0] || self->pid != getpid())
+        return;
+    pb_collect_stop(self, "ended");
+    pb_home_remove(self->home);
 }

@@ -11,6 +11,8 @@
 
 #include "agent/self.h"
 
+/* The agent of this process, made when there is none, with the interpreter found; or NULL. */
+struct pb_self *pb_lifecycle_self(void);
 /* GIL held, main thread, at exit: after this the interpreter is never entered again. */
 void pb_lifecycle_interpreter_ends(struct pb_self *self);
 /* GIL held, in a child that os.fork() made: an agent of its own, if the settings say so. */

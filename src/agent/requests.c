@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "agent/chores.h"
+#include "agent/collect/audit.h"
 #include "agent/jobs.h"
 #include "agent/lifecycle.h"
 #include "agent/outbox.h"
@@ -104,12 +105,30 @@ static int config_lines(struct pb_self *self, struct pb_client *c, struct pb_set
     return 0;
 }
 
+static void audit(struct pb_self *self, const struct pb_client *c, const char *action,
+                  const char *result)
+{
+    pb_audit_write(self, &(struct pb_audit){
+                             .action = action,
+                             .result = result,
+                             .uid = c->uid,
+                             .pid = c->pid,
+                             .wall_ns = pb_clock_wall_ns(),
+                             .asked_ns = pb_clock_ns(),
+                             .detail = c->in.head.len ? (const char *)c->in.body : NULL,
+                             .detail_len = c->in.head.len,
+                         });
+}
+
 static void handle_config(struct pb_self *self, struct pb_client *c)
 {
     struct pb_settings copy = self->settings;
     struct pb_err err = {0};
+    int rc = config_lines(self, c, &copy, false, &err);
 
-    if (config_lines(self, c, &copy, false, &err) < 0) {
+    if (c->in.head.len && memchr(c->in.body, '=', c->in.head.len))
+        audit(self, c, "config", rc < 0 ? "refused" : "ok");
+    if (rc < 0) {
         pb_jobs_answer(self, c, c->in.head.id, PB_WIRE_REFUSED, err.msg);
         return;
     }
@@ -145,6 +164,7 @@ void pb_requests_handle(struct pb_self *self, struct pb_client *c)
         break;
     case PB_WIRE_EJECT:
         /* Answered when everything is gone. */
+        audit(self, c, "eject", "ok");
         c->leaving = true;
         c->eject_id = c->in.head.id;
         self->stop_wanted = true;

@@ -18,7 +18,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/collect/state.h"
 #include "agent/py/api.h"
+#include "agent/user/state.h"
 #include "base/home.h"
 #include "base/settings.h"
 #include "base/wire.h"
@@ -43,6 +45,8 @@ struct pb_client {
     bool leaving; /* asked for the end, and hears of it last */
     uint32_t eject_id;
     bool has_session;  /* the glue keeps `_` for it */
+    uid_t uid;         /* whose process it is */
+    pid_t pid;
     uint64_t seen_ns;  /* control: last message */
     struct pb_wire_in in; /* control */
     size_t body_size;  /* control: of in.body's mapping */
@@ -66,12 +70,16 @@ struct pb_job {
     int client;
     uint32_t client_serial, id;
     bool complete; /* a completion, not an evaluation */
+    bool audited;
     struct pb_wire_eval how;
     void *map; /* the message; code is in it */
     size_t map_size;
     const char *code;
     size_t code_len;
-    uint64_t deadline_ns;
+    uint64_t asked_ns, deadline_ns;
+    int64_t asked_wall_ns;
+    uid_t peer_uid;
+    pid_t peer_pid;
     uint64_t printed, print_limit;
     unsigned long ident; /* the evaluating thread, as Python calls it */
 };
@@ -111,6 +119,9 @@ struct pb_self {
     struct _object *exit_hook;
     _Atomic int glue_state; /* 0 none, 1 being made, 2 there */
     struct _object *glue;
+
+    struct pb_collect collect;
+    struct pb_user user;
 };
 
 /* NULL before the first start. The one global. */

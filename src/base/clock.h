@@ -1,5 +1,5 @@
 /*
- * clock.h - monotonic time.
+ * clock.h - monotonic time, and the time of day.
  *
  * Owns: nothing. Threads: any; safe in signal handlers. Fails: never.
  */
@@ -15,6 +15,15 @@ static inline uint64_t pb_clock_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Since 1970. */
+static inline int64_t pb_clock_wall_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 #endif

@@ -8,11 +8,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
-
-/* An agent makes its folder first and its socket a moment later. */
-#define YOUNG_S 60
 
 const char *const pb_home_roots[] = {"/dev/shm", "/tmp", NULL};
 
@@ -106,6 +102,75 @@ void pb_home_remove(const char *path)
     rmdir(text);
 }
 
+bool pb_home_is_ring(const char *name)
+{
+    size_t len = strlen(name), end = sizeof PB_HOME_RING - 1;
+
+    return len > end && strcmp(name + len - end, PB_HOME_RING) == 0;
+}
+
+struct dirent64_raw {
+    uint64_t ino;
+    int64_t off;
+    uint16_t len;
+    uint8_t type;
+    char name[];
+};
+
+void pb_home_list(int fd, bool (*each)(int fd, const char *name, void *arg), void *arg)
+{
+    _Alignas(8) char buf[4096];
+    long n;
+
+    lseek(fd, 0, SEEK_SET);
+    /* The system call itself: opendir allocates. */
+    while ((n = syscall(SYS_getdents64, fd, buf, sizeof buf)) > 0) {
+        for (long at = 0; at < n;) {
+            const struct dirent64_raw *d = (const void *)(buf + at);
+
+            at += d->len;
+            if (d->name[0] != '.' && !each(fd, d->name, arg))
+                return;
+        }
+    }
+}
+
+static bool is_ours(const char *name)
+{
+    return pb_home_is_ring(name) || strncmp(name, PB_HOME_META, sizeof PB_HOME_META - 1) == 0 ||
+           strncmp(name, PB_HOME_STATUS, sizeof PB_HOME_STATUS - 1) == 0;
+}
+
+static bool erase_file(int fd, const char *name, void *arg)
+{
+    (void)arg;
+    if (is_ours(name))
+        unlinkat(fd, name, 0);
+    return true;
+}
+
+void pb_home_erase(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd >= 0) {
+        pb_home_list(fd, erase_file, NULL);
+        close(fd);
+    }
+    pb_home_remove(path);
+}
+
+void pb_home_boot_id(char buf[40])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, buf, 39) : 0;
+
+    if (fd >= 0)
+        close(fd);
+    buf[n > 0 ? n : 0] = '\0';
+    buf[strcspn(buf, "\n")] = '\0';
+}
+
 uint64_t pb_home_start_time(pid_t pid)
 {
     char path[40], text[1024], *p;
@@ -132,26 +197,6 @@ uint64_t pb_home_start_time(pid_t pid)
     return v;
 }
 
-/* Parses "<pid>-<starttime>"; false for any other name. */
-static bool parse_name(const char *name, uint64_t *pid, uint64_t *start)
-{
-    uint64_t *at = pid;
-    int digits = 0;
-
-    *pid = *start = 0;
-    for (; *name; name++) {
-        if (*name == '-' && at == pid && digits) {
-            at = start;
-            digits = 0;
-        } else if (*name >= '0' && *name <= '9' && ++digits < 20) {
-            *at = *at * 10 + (uint64_t)(*name - '0');
-        } else {
-            return false;
-        }
-    }
-    return at == start && digits && *pid > 0 && *pid < INT32_MAX;
-}
-
 bool pb_home_answers(const char *path)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -170,66 +215,3 @@ bool pb_home_answers(const char *path)
     return yes;
 }
 
-static bool is_young(int user, const char *name)
-{
-    int fd = openat(user, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    struct stat st;
-    bool young = true;
-
-    if (fd < 0)
-        return true;
-    if (file_status(fd, &st) == 0)
-        young = time(NULL) - st.st_mtime < YOUNG_S;
-    close(fd);
-    return young;
-}
-
-static bool is_dead(int user, const char *user_path, const char *name)
-{
-    char path[2 * PB_HOME_MAX], control[PB_HOME_MAX];
-    uint64_t pid, start;
-
-    if (!parse_name(name, &pid, &start) || pb_home_start_time((pid_t)pid) == start)
-        return false;
-    snprintf(path, sizeof path, "%s/%.40s", user_path, name);
-    snprintf(control, sizeof control, "%.40s/" PB_HOME_SOCKET, name);
-    if (faccessat(user, control, F_OK, 0) < 0 && is_young(user, name))
-        return false;
-    return !pb_home_answers(path);
-}
-
-struct dirent64_raw {
-    uint64_t ino;
-    int64_t off;
-    uint16_t len;
-    uint8_t type;
-    char name[];
-};
-
-int pb_home_sweep(const char *root, uid_t uid)
-{
-    char path[PB_HOME_MAX], gone[2 * PB_HOME_MAX];
-    _Alignas(8) char buf[4096];
-    int removed = 0, user;
-    long n;
-
-    pb_home_user_path(path, root, uid);
-    user = open_checked(AT_FDCWD, path, uid);
-    if (user < 0)
-        return 0;
-    /* The system call itself: opendir allocates. */
-    while ((n = syscall(SYS_getdents64, user, buf, sizeof buf)) > 0) {
-        for (long at = 0; at < n;) {
-            const struct dirent64_raw *d = (const void *)(buf + at);
-
-            at += d->len;
-            if (strlen(d->name) > 40 || !is_dead(user, path, d->name))
-                continue;
-            snprintf(gone, sizeof gone, "%s/%.40s", path, d->name);
-            pb_home_remove(gone);
-            removed++;
-        }
-    }
-    close(user);
-    return removed;
-}

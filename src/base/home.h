@@ -1,13 +1,16 @@
 /*
- * home.h - the folder of an agent, and sweeping up after those that were killed.
+ * home.h - the folder of an agent, and sweeping up after processes that are gone.
  *
  * Owns: nothing; the caller holds descriptors and paths.
  * Threads: any.
  * Fails: with a negative errno. A folder that is not a real folder, not its
  * owner's or open to others is refused, never repaired or followed.
- * Not here: the socket (agent/control.h, host/agent.h).
+ * Not here: the socket (agent/control.h, host/agent.h), what is in the files
+ * (agent/collect/, store/).
  *
  *     <root>/probing-<uid>/<pid>-<starttime>/control
+ *                                            meta, status
+ *                                            <schema>.<table>.<generation>.ring
  */
 #ifndef PB_BASE_HOME_H
 #define PB_BASE_HOME_H
@@ -20,6 +23,9 @@
 enum { PB_HOME_MAX = 96 };
 
 #define PB_HOME_SOCKET "control"
+#define PB_HOME_META "meta"
+#define PB_HOME_STATUS "status"
+#define PB_HOME_RING ".ring" /* how the name of a table's file ends */
 
 /* Where folders may be, best first; ends with NULL. */
 extern const char *const pb_home_roots[];
@@ -34,18 +40,33 @@ int pb_home_check(int fd, uid_t uid);
 int pb_home_create(const char *root, uid_t uid, pid_t pid, uint64_t start);
 /* Removes socket, folder and the user's folder; one with something else in it stays. */
 void pb_home_remove(const char *path);
+/* The same, and the tables with it. */
+void pb_home_erase(const char *path);
+/* Calls each for the files in a folder; ends when one says false. Nothing is allocated. */
+void pb_home_list(int fd, bool (*each)(int fd, const char *name, void *arg), void *arg);
+bool pb_home_is_ring(const char *name);
 
 /* Does somebody listen there? Anything but a clear no counts as yes. */
 bool pb_home_answers(const char *path);
 
+/* Text of /proc/sys/kernel/random/boot_id; "" when it cannot be read. */
+void pb_home_boot_id(char buf[40]);
 /* 22nd field of /proc/PID/stat (pid 0: this process); 0 when there is none. */
 uint64_t pb_home_start_time(pid_t pid);
 
+/* What stays of the tables of ended processes. */
+struct pb_home_keep {
+    int64_t seconds; /* since they were last written */
+    int64_t bytes;   /* of all together; never more than a quarter of the file system */
+};
+
 /*
  * Removes the folders of this user whose process is gone: no process of that
- * number and age in this pid namespace, and nobody listens on the socket
- * (which also holds for processes of other pid namespaces). Returns how many.
+ * number, age and boot in this pid namespace, and nobody listens on the socket
+ * (which also holds for processes of other pid namespaces). One with tables in
+ * it stays; with keep, only as long as that says, and the oldest go first.
+ * Returns how many were removed.
  */
-int pb_home_sweep(const char *root, uid_t uid);
+int pb_home_sweep(const char *root, uid_t uid, const struct pb_home_keep *keep);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct pb_setting pb_setting_list[PB_SETTING_COUNT] = {
@@ -191,4 +192,20 @@ void pb_settings_env_name(int index, char *buf)
     for (; *name && n + 1 < PB_SETTING_NAME_MAX; name++)
         buf[n++] = *name == '.' ? '_' : (char)(*name >= 'a' && *name <= 'z' ? *name - 32 : *name);
     buf[n] = '\0';
+}
+
+void pb_settings_read_env(struct pb_settings *s, char *note, size_t cap)
+{
+    note[0] = '\0';
+    for (int i = 0; i < PB_SETTING_COUNT; i++) {
+        char name[PB_SETTING_NAME_MAX];
+        struct pb_err err = {0};
+        const char *value;
+
+        pb_settings_env_name(i, name);
+        value = getenv(name);
+        if (value && *value && pb_settings_parse(i, value, strlen(value), &s->v[i], &err) < 0 &&
+            !note[0])
+            snprintf(note, cap, "%s", err.msg);
+    }
 }

@@ -59,6 +59,8 @@ int pb_settings_apply(struct pb_settings *s, const char *line, size_t len, struc
 /* Lines of key=value. All are checked before any is taken. */
 int pb_settings_apply_lines(struct pb_settings *s, const char *text, size_t len,
                             struct pb_err *err);
+/* What the environment says. note, of cap bytes, gets the first value that made no sense, or "". */
+void pb_settings_read_env(struct pb_settings *s, char *note, size_t cap);
 /* Name of the environment variable; buf must hold PB_SETTING_NAME_MAX bytes. */
 void pb_settings_env_name(int index, char *buf);
 

@@ -8,6 +8,7 @@
  * processes (docs/python.md). Nothing is traced, and there is no race.
  */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,18 @@ static int set_settings(struct pb_ctx *ctx, const char *path)
     return 0;
 }
 
+/* The package asks this tool for the port; next to the package in our cache there is none. */
+static void say_who_we_are(struct pb_ctx *ctx)
+{
+    char *path = pb_arena_alloc(&ctx->arena, PATH_MAX);
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+
+    if (n <= 0)
+        return;
+    path[n] = '\0';
+    setenv("PROBING_EXECUTABLE", path, 1);
+}
+
 /* The program must find the dispositions that this tool was started with. */
 static void restore_signals(void)
 {
@@ -112,6 +125,8 @@ static int run(struct pb_ctx *ctx)
         pb_launch_files_unpack(&ctx->arena, &folder, &ctx->err) < 0)
         return -1;
     setenv("PROBING", value, 1);
+    if (getenv("PROBING_PORT"))
+        say_who_we_are(ctx);
     setenv("PYTHONPATH",
            pb_arena_printf(&ctx->arena, "%s%s%s", folder, more ? ":" : "", more ? before : ""), 1);
     restore_signals();

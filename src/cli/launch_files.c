@@ -20,7 +20,10 @@
     X(api, "probing/_api.py", "probing/_api.py")                                                   \
     X(config, "probing/_config.py", "probing/_config.py")                                          \
     X(hook, "probing/_hook.py", "probing/_hook.py")                                                \
+    X(port, "probing/_port.py", "probing/_port.py")                                                \
+    X(tables, "probing/_tables.py", "probing/_tables.py")                                          \
     X(wire, "probing/_wire.py", "probing/_wire.py")                                                \
+    X(wrap, "probing/_wrap.py", "probing/_wrap.py")                                                \
     X(site, "launch/sitecustomize.py", "sitecustomize.py")
 
 #define X(symbol, from, to)                                                                        \

@@ -20,6 +20,10 @@ def pytest_sessionstart(session):
         pytest.exit("no tool at %s: build it first, or set PROBING_BIN" % harness.BIN, 2)
 
 
+def pytest_sessionfinish(session):
+    harness.remove_stores()
+
+
 @pytest.fixture(scope="module", params=interpreters.chosen(), ids=lambda item: item.label)
 def py(request):
     """Each interpreter in turn."""

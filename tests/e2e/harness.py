@@ -1,8 +1,10 @@
 """Starting targets, running the tool, reading its answers."""
 import ctypes
+import glob
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -16,6 +18,7 @@ for name in ("NO_COLOR", "PROBING_TARGET", "ENDPOINT", "PYTHONHOME", "PYTHONPATH
     ENV.pop(name, None)
 PR_SET_PDEATHSIG = 1
 RESTLESS = {"spin.py", "chains.py", "brief.py"}
+STARTED = set()  # pids of all targets
 
 
 def die_with_parent():
@@ -37,6 +40,7 @@ class Target:
             self.stop()
             raise
         self.pid = int(words[1])
+        STARTED.add(self.pid)
         self.extra = [int(word) for word in words[2:]]
 
     def read_ready(self, seconds):
@@ -69,6 +73,20 @@ class Target:
         self.process.wait()
         self.process.stdout.close()
         self.process.stderr.close()
+
+
+def remove_stores():
+    """What killed targets and their children left in shared memory; for the end of a run."""
+    for folder in glob.glob("/dev/shm/probing-%d/*-*" % os.getuid()):
+        pid = os.path.basename(folder).partition("-")[0]
+        try:
+            with open(os.path.join(folder, "meta")) as file:
+                parent = dict(line.rstrip("\n").split("=", 1) for line in file).get("ppid", "0")
+        except (OSError, ValueError):
+            parent = "0"
+        if STARTED & {int(pid) if pid.isdigit() else 0, int(parent)} \
+                and not os.path.exists("/proc/" + pid):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class Script(Target):

@@ -90,7 +90,7 @@ def test_verbose_says_how(start, any_py):
 
 @pytest.mark.parametrize("options,words", [
     (["-P"], "this version has no"), (["--pprof"], "this version has no"),
-    (["-c"], "this version has no"), (["-l", "0.0.0.0:1"], "this version has no"),
+    (["-c"], "this version has no"),
     (["-D", "novalue"], "KEY=VALUE"),
     (["-D", "=x"], "KEY=VALUE"), (["--timeout", "0"], "between"), (["--nonsense"], "unknown"),
 ])

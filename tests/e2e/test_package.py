@@ -10,6 +10,8 @@ import pytest
 import family
 import harness
 from family import CHILDREN, SCRIPT, Family
+from nodes import node  # noqa: F401 (a fixture)
+from test_remote import free_port
 
 pytestmark = pytest.mark.skipif(not family.built_with_agent(), reason="built without the agent")
 
@@ -149,13 +151,22 @@ def test_nonsense_is_said_once(venv):
                           "regex:PATTERN\n")
 
 
-def test_quiet_and_port(venv):
+def test_quiet(venv):
     assert venv.family(env={"PROBING": "1", "PROBING_QUIET": "1"}).stderr == ""
-    out = venv.family("subprocess", env={"PROBING_PORT": "8080"})
-    assert out.agents() == {"main": True, "subprocess": False}
-    assert out.stderr == ("probing: PROBING_PORT: this version serves no port\n"
-                          + out.enabled_line())
-    assert not venv.family(env={"PROBING_PORT": "8080", "PROBING": "0"}).main["agent"]
+
+
+def test_port(venv, node):
+    """The node listens for the process; a program that says no is left alone."""
+    port = free_port()
+    env = dict(node.env, PROBING_PORT=str(port))
+    out = venv.family("subprocess", env=env)
+    assert out.agents() == {"main": True, "subprocess": False} and out.status == 7
+    assert out.stderr == (out.enabled_line()
+                          + "Probing server listening on 0.0.0.0:%d\n" % port)
+    assert not venv.family(env=dict(env, PROBING="0")).main["agent"]
+    out = venv.family(env=dict(env, PROBING_PORT="none"))
+    assert out.main["agent"] and out.stderr.startswith(out.enabled_line() + "probing: ")
+    assert out.stderr.count("\n") == 2 and out.status == 7
 
 
 def test_interpreter_flags(venv):

@@ -26,6 +26,10 @@ PB_SYMVER(dlsym);
 PB_SYMVER(pthread_create);
 PB_SYMVER(pthread_attr_setstacksize);
 PB_SYMVER(pthread_sigmask);
+PB_SYMVER(pthread_mutex_trylock);
+PB_SYMVER(pthread_key_create);
+PB_SYMVER(pthread_getspecific);
+PB_SYMVER(pthread_setspecific);
 #endif
 #endif
 

@@ -22,7 +22,44 @@ struct pb_py_method {
     const char *doc;
 };
 
-enum { PB_PY_VARARGS = 1, PB_PY_NOARGS = 4, PB_PY_FILE_INPUT = 257 };
+/* PyType_Spec and what goes with it, the same from 3.6 to 3.14. */
+struct pb_py_slot {
+    int id;
+    void *value;
+};
+
+struct pb_py_type_spec {
+    const char *name;
+    int basicsize, itemsize;
+    unsigned flags;
+    struct pb_py_slot *slots;
+};
+
+struct pb_py_getset {
+    const char *name;
+    struct _object *(*get)(struct _object *self, void *closure);
+    int (*set)(struct _object *self, struct _object *value, void *closure);
+    const char *doc;
+    void *closure;
+};
+
+enum {
+    PB_PY_TP_CALL = 50,
+    PB_PY_TP_DEALLOC = 52,
+    PB_PY_TP_DOC = 56,
+    PB_PY_TP_METHODS = 64,
+    PB_PY_TP_REPR = 66,
+    PB_PY_TP_GETSET = 73,
+    PB_PY_TYPE_FLAGS = 1 << 18, /* it has a version tag, as all have */
+};
+
+enum {
+    PB_PY_VARARGS = 1,
+    PB_PY_KEYWORDS = 2,
+    PB_PY_NOARGS = 4,
+    PB_PY_FASTCALL = 128, /* from 3.7 on */
+    PB_PY_FILE_INPUT = 257,
+};
 
 struct pb_py {
 #define PB_PY(type, name, args) type(*name) args;
@@ -30,7 +67,9 @@ struct pb_py {
 #include "agent/py/api.def"
 #undef PB_PY
 #undef PB_PY_MAYBE
-    struct _object **PyExc_KeyboardInterrupt, **PyExc_RuntimeError;
+    struct _object **PyExc_KeyboardInterrupt, **PyExc_RuntimeError, **PyExc_TypeError,
+        **PyExc_ValueError;
+    struct _object *none; /* None itself */
     int major, minor;
     bool free_threaded;
     char version[24]; /* "3.11.7" */

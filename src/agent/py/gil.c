@@ -82,6 +82,21 @@ static bool has_gil(const struct pb_py *py)
     return py->minor > 6 || !py->PyEval_ThreadsInitialized || py->PyEval_ThreadsInitialized();
 }
 
+bool pb_gil_add_pending(struct pb_self *self, int (*call)(void *arg))
+{
+    bool good;
+
+    self->inside++; /* the end of the interpreter waits for it */
+    good = !is_ending(self) && self->py.Py_AddPendingCall(call, NULL) == 0;
+    self->inside--;
+    return good;
+}
+
+bool pb_gil_is_made(const struct pb_self *self)
+{
+    return has_gil(&self->py);
+}
+
 const char *pb_gil_why_not(const struct pb_self *self)
 {
     if (is_ending(self))

@@ -28,6 +28,15 @@ void pb_gil_leave(struct pb_self *self, int token);
  */
 bool pb_gil_pending_is_noticed(const struct pb_self *self);
 
+/*
+ * Queues a call on the main thread, from any thread of ours. False when there is no room or the
+ * interpreter is ending. Its end waits for us only if it is known to tell us (hooks_set).
+ */
+bool pb_gil_add_pending(struct pb_self *self, int (*call)(void *arg));
+
+/* False only in a Python 3.6 that never had threads: no thread of ours can enter it. */
+bool pb_gil_is_made(const struct pb_self *self);
+
 /* What to say when pb_gil_enter fails or takes too long; "" when there is nothing special. */
 const char *pb_gil_why_not(const struct pb_self *self);
 

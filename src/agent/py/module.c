@@ -8,12 +8,10 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/glue.h"
+#include "agent/lifecycle.h"
 #include "agent/self.h"
-
-struct slot {
-    int id;
-    void *value;
-};
+#include "agent/user/user.h"
 
 /* PyModuleDef behind its object header. */
 struct module_rest {
@@ -23,7 +21,7 @@ struct module_rest {
     const char *name, *doc;
     ssize_t size;
     struct pb_py_method *methods;
-    struct slot *slots;
+    struct pb_py_slot *slots;
     void *traverse, *clear, *free;
 };
 
@@ -62,11 +60,16 @@ static struct _object *call_start(struct _object *module, struct _object *args)
 {
     const char *options = "";
     struct pb_py py;
+    int rc;
 
     (void)module;
     if (pb_py_find(&py) < 0 || !py.PyArg_ParseTuple(args, "|s", &options))
         return NULL;
-    return result(&py, probing_start(options));
+    rc = probing_start(options);
+    /* At once: a program may end before a thread of ours has had the GIL. */
+    if (rc == 0)
+        pb_glue_set_hooks(pb_self());
+    return result(&py, rc);
 }
 
 static struct _object *call_stop(struct _object *module, struct _object *args)
@@ -97,15 +100,16 @@ static struct _object *call_running(struct _object *module, struct _object *args
     return py.Py_BuildValue("i", self && self->life == PB_LIFE_RUNNING);
 }
 
+enum { OWN = 3, OF_TABLES = 5 };
+
 /* Python keeps pointers to these and writes into the definition. */
-static struct pb_py_method methods[] = {
+static struct pb_py_method methods[OWN + OF_TABLES + 1] = {
     {"start", call_start, PB_PY_VARARGS,
      "start(options='') -> 0 when started, 1 when it was running; options: key=value lines"},
     {"stop", call_stop, PB_PY_NOARGS, "stop() -> 0 when stopped, 1 when it was not running"},
     {"running", call_running, PB_PY_NOARGS, "running() -> 1 when the agent runs"},
-    {0},
 };
-static struct slot slots[3];
+static struct pb_py_slot slots[3];
 
 __attribute__((visibility("default"))) void *PyInit_libprobing(void)
 {
@@ -115,21 +119,23 @@ __attribute__((visibility("default"))) void *PyInit_libprobing(void)
                                             .doc = "The agent of Probing in this process.",
                                             .methods = methods,
                                             .slots = slots};
-    struct pb_py py;
+    struct pb_self *self = pb_lifecycle_self();
+    const struct pb_py *py = self ? &self->py : NULL;
     int n = 0;
 
-    if (pb_py_find(&py) < 0)
+    if (!self || !pb_user_prepare(self))
         return NULL;
-    if (py.minor >= 12)
-        slots[n++] = (struct slot){SLOT_MULTIPLE_INTERPRETERS, (void *)1};
-    if (py.minor >= 13)
-        slots[n++] = (struct slot){SLOT_GIL, (void *)1};
-    if (py.free_threaded) {
+    memcpy(methods + OWN, pb_user_methods(py), OF_TABLES * sizeof *methods);
+    if (py->minor >= 12)
+        slots[n++] = (struct pb_py_slot){SLOT_MULTIPLE_INTERPRETERS, (void *)1};
+    if (py->minor >= 13)
+        slots[n++] = (struct pb_py_slot){SLOT_GIL, (void *)1};
+    if (py->free_threaded) {
         if (!def_ft.rest.name) /* a subinterpreter imports it again */
             def_ft = (struct module_def_free_threaded){.local = UINT32_MAX, .rest = rest};
-        return py.PyModuleDef_Init(&def_ft);
+        return py->PyModuleDef_Init(&def_ft);
     }
     if (!def.rest.name)
         def = (struct module_def){.refs = 1, .rest = rest};
-    return py.PyModuleDef_Init(&def);
+    return py->PyModuleDef_Init(&def);
 }

@@ -23,6 +23,7 @@
     X(bytes, INT, "bytes", "data of this rank")                                                   \
     X(dtype, NAME, "", "type of the elements")                                                    \
     X(latency_ms, REAL, "ms", "from the call to its end")                                         \
-    X(state, NAME, "", "enqueued, started, done")
+    X(state, NAME, "", "started, or enqueued on a GPU; done, failed, dropped; seen: before us")   \
+    X(job, NAME, "", "job that the ranks belong to: its master's address")
 
 #endif

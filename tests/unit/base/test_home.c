@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/home.h"
@@ -137,10 +139,72 @@ static void sweeping_takes_the_dead_only(void **state)
     strcat(odd, "/x-1");
     mkdir(odd, 0700);
     age(odd);
-    pb_home_sweep(root, getuid());
+    pb_home_sweep(root, getuid(), NULL);
     assert_true(exists(own) && exists(heard) && exists(young) && exists(odd) && exists(kept));
     assert_false(exists(dead) || exists(old));
     close(fd);
+}
+
+/* A folder of a dead process with one table of some size, last written so many seconds ago. */
+static void leave_table(char path[PB_HOME_MAX], int pid, size_t bytes, int ago)
+{
+    struct timespec then[2] = {{.tv_sec = time(NULL) - ago}, {.tv_sec = time(NULL) - ago}};
+    char file[PB_HOME_MAX + 32];
+    int fd;
+
+    make(path, pid, 1);
+    snprintf(file, sizeof file, "%s/python.memory.0" PB_HOME_RING, path);
+    fd = open(file, O_CREAT | O_WRONLY, 0600);
+    assert_int_equal(posix_fallocate(fd, 0, (off_t)bytes), 0);
+    close(fd);
+    assert_int_equal(utimensat(AT_FDCWD, file, then, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, path, then, 0), 0);
+}
+
+static void tables_of_the_dead_stay_for_a_while(void **state)
+{
+    char old[PB_HOME_MAX], first[PB_HOME_MAX], second[PB_HOME_MAX], own[PB_HOME_MAX];
+    struct pb_home_keep keep = {.seconds = 3600, .bytes = 1 << 20};
+
+    (void)state;
+    leave_table(old, 999999991, 4096, 4000);
+    leave_table(first, 999999992, 600 << 10, 300);
+    leave_table(second, 999999993, 600 << 10, 200);
+    make(own, getpid(), pb_home_start_time(0));
+    assert_int_equal(pb_home_sweep(root, getuid(), NULL), 0);
+    assert_true(exists(old) && exists(first) && exists(second));
+    assert_int_equal(pb_home_sweep(root, getuid(), &keep), 2); /* too old; too much */
+    assert_true(!exists(old) && !exists(first) && exists(second) && exists(own));
+    keep.bytes = 0;
+    assert_int_equal(pb_home_sweep(root, getuid(), &keep), 1);
+    assert_true(!exists(second) && exists(own));
+}
+
+static void write_meta(const char *path, const char *boot)
+{
+    char file[PB_HOME_MAX + 8], text[128];
+    int fd, n = snprintf(text, sizeof text, "format=1\nboot_id=%s\nhost=x\n", boot);
+
+    snprintf(file, sizeof file, "%s/" PB_HOME_META, path);
+    fd = open(file, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    assert_int_equal(write(fd, text, (size_t)n), n);
+    close(fd);
+    age(path);
+}
+
+static void another_boot_is_another_process(void **state)
+{
+    char own[PB_HOME_MAX], boot[40];
+
+    (void)state;
+    pb_home_boot_id(boot);
+    assert_int_equal(strlen(boot), 36);
+    make(own, getpid(), pb_home_start_time(0));
+    write_meta(own, boot);
+    assert_int_equal(pb_home_sweep(root, getuid(), NULL), 0);
+    write_meta(own, "00000000-0000-0000-0000-000000000000");
+    assert_int_equal(pb_home_sweep(root, getuid(), NULL), 1);
+    assert_false(exists(own));
 }
 
 static void start_times(void **state)
@@ -164,6 +228,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(made_private_and_removed, setup, teardown),
         cmocka_unit_test_setup_teardown(traps_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(sweeping_takes_the_dead_only, setup, teardown),
+        cmocka_unit_test_setup_teardown(tables_of_the_dead_stay_for_a_while, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_boot_is_another_process, setup, teardown),
         cmocka_unit_test(start_times),
     };
 

@@ -1,0 +1,28 @@
+/*
+ * audit.h - probing.audit: what was run or changed in this process through the tool, and by whom.
+ *
+ * Owns: nothing; the ring is the framework's.
+ * Threads: any.
+ * Fails: never; without a ring nothing is written.
+ * Not here: doing what was asked (jobs.h, requests.h).
+ */
+#ifndef PB_AGENT_COLLECT_AUDIT_H
+#define PB_AGENT_COLLECT_AUDIT_H
+
+#include "agent/self.h"
+
+struct pb_audit {
+    const char *action, *result;
+    uid_t uid;
+    pid_t pid;
+    int64_t wall_ns;   /* when it was asked for */
+    uint64_t asked_ns; /* the same by the monotonic clock */
+    const char *detail;
+    size_t detail_len; /* cut at 2 KB */
+};
+
+/* Makes the ring, so that writing has no files to work on. */
+void pb_audit_prepare(struct pb_self *self);
+void pb_audit_write(struct pb_self *self, const struct pb_audit *a);
+
+#endif

@@ -1,0 +1,169 @@
+#include "agent/collect/torch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/collect/collect.h"
+#include "base/clock.h"
+#include "store/tables/python_torch_trace.h"
+#include "store/tables/table.h"
+
+#define SOON_NS 500000000u
+#define LONG_NS 1000000000u
+
+static int enter(struct pb_self *self, struct pb_err *err);
+static void look(struct pb_self *self, uint64_t now);
+static void leave(struct pb_self *self);
+static void forked(struct pb_self *self);
+
+const struct pb_collector pb_collector_torch = {
+    .name = "torch",
+    .doc = "modules, steps and progress of PyTorch",
+    .on = PB_SET_TORCH,
+    .enter = enter,
+    .awaits = "torch",
+    .look = look,
+    .leave = leave,
+    .forked = forked,
+    .state_size = sizeof(struct pb_torch),
+};
+
+static const struct pb_column_spec columns[] = {PB_PYTHON_TORCH_TRACE(PB_TABLE_COLUMN)};
+static const struct pb_ring_spec table = {
+    .name = PB_PYTHON_TORCH_TRACE_NAME,
+    .doc = PB_PYTHON_TORCH_TRACE_DOC,
+    .columns = columns,
+    .ncolumns = sizeof columns / sizeof *columns,
+    .rows = 65536,
+    .dict_bytes = 256 << 10,
+    .flags = PB_RING_KEEP,
+};
+
+/* Which one of the collectors this is; every call of a module asks for the state. */
+enum {
+#define PB_COLLECTOR(name) AT_##name,
+#include "agent/collect/collectors.def"
+#undef PB_COLLECTOR
+};
+
+struct pb_torch *pb_torch_state(struct pb_self *self)
+{
+    return self->collect.runs[AT_torch].memory;
+}
+
+static uint32_t name_of(struct pb_torch *t, const char *s)
+{
+    return pb_ring_name(t->trace, s, strlen(s));
+}
+
+static void begin(struct pb_torch *t)
+{
+    uint64_t now = pb_clock_ns();
+
+    t->stage_forward = name_of(t, "forward");
+    t->stage_backward = name_of(t, "backward");
+    t->stage_optimizer = name_of(t, "optimizer");
+    t->operation_backward = name_of(t, "backward");
+    t->wall_offset_ns = pb_clock_wall_ns() - (int64_t)now;
+    t->attached_ns = now;
+    t->step_end_ns = t->optimizer_began_ns = 0;
+    t->step = t->epoch = t->seq = 0;
+    t->sums = (struct pb_torch_sums){0};
+    t->optimizer_seen = t->exhausted = false;
+    t->uncounted = 0;
+    t->main_optimizer = t->iterator = t->step_iterator = t->scaled = NULL;
+    t->cost_share = 0;
+    t->period = t->period_said = t->weigh_every = 0;
+    t->memory_due_ns = 0;
+    t->memory_peak_mb = 0;
+    t->statm = -1;
+    t->logs = NULL;
+    t->note[0] = '\0';
+    pb_torch_memory_look(t, now);
+}
+
+/* What cannot be seen with this torch is said; the rest goes on. */
+static void enter_parts(struct pb_torch *t)
+{
+    struct pb_err steps = {0}, backward = {0};
+
+    pb_torch_values_enter(t);
+    pb_torch_patches_enter(t);
+    pb_torch_backward_enter(t, &backward);
+    pb_torch_steps_enter(t, &steps);
+    snprintf(t->note, sizeof t->note, "%.45s%s%.45s", steps.msg,
+             steps.msg[0] && backward.msg[0] ? "; " : "", backward.msg);
+}
+
+static int enter(struct pb_self *self, struct pb_err *err)
+{
+    struct pb_torch *t = pb_torch_state(self);
+
+    t->self = self;
+    if (self->py.free_threaded)
+        return pb_err_set(err, PB_FAIL, "not for interpreters without a GIL");
+    if (pb_torch_slots_find(t, err) < 0)
+        return -1;
+    t->trace = pb_collect_ring(self, &table);
+    if (!t->trace)
+        return pb_err_set(err, PB_FAIL, "there is no room for python.torch_trace");
+    pb_torch_modules_forget(t);
+    begin(t);
+    enter_parts(t);
+    t->on = true;
+    /* A step that is under way is seen in part only: tracing begins with the next one. */
+    t->tracing = t->weighing = t->timing = false;
+    pb_torch_slots_put(t);
+    return 0;
+}
+
+static void look(struct pb_self *self, uint64_t now)
+{
+    struct pb_torch *t = pb_torch_state(self);
+
+    /* Classes that were made since, and those that somebody else has reset. */
+    pb_torch_slots_put(t);
+    if (t->note[0] && !t->period_said)
+        pb_torch_say(t);
+    /* What waits for the GPU does not wait for a step that may not come. */
+    if (now - t->step_end_ns > LONG_NS) {
+        pb_torch_logs_poll(t, false);
+        pb_torch_spans_poll(t, false);
+    }
+    if (!t->optimizer_seen && !t->tracing && !t->step && now - t->attached_ns > SOON_NS)
+        t->tracing = t->self->settings.v[PB_SET_TORCH_SAMPLE_RATE] > 0 &&
+                     t->self->settings.v[PB_SET_SAMPLE_RATE] > 0;
+}
+
+static void leave(struct pb_self *self)
+{
+    struct pb_torch *t = pb_torch_state(self);
+
+    t->timing = false;
+    pb_torch_spans_poll(t, true);
+    pb_torch_logs_poll(t, true);
+    pb_cuda_arrived(&t->cuda, &t->loss, true);
+    pb_cuda_arrived(&t->cuda, &t->norm, true);
+    t->loss = t->norm = (struct pb_cuda_value){0};
+    t->on = t->tracing = false;
+    pb_torch_weighing_ends(t);
+    pb_torch_slots_take_back(t);
+    pb_torch_backward_leave(t);
+    pb_torch_steps_leave(t);
+    pb_torch_patches_leave(t);
+    pb_torch_modules_forget(t);
+    t->trace = t->logs = NULL;
+}
+
+static void forked(struct pb_self *self)
+{
+    struct pb_torch *t = pb_torch_state(self);
+
+    t->on = t->tracing = t->weighing = t->timing = false;
+    t->trace = t->logs = NULL;
+    t->statm = -1; /* the parent's */
+    t->late_n = 0;
+    t->loss = t->norm = (struct pb_cuda_value){0};
+    pb_cuda_forked(&t->cuda);
+    pb_torch_threads_forked(t);
+}

@@ -1,0 +1,290 @@
+/* Which modules there are, and what they are called. */
+#include <string.h>
+
+#include "agent/collect/torch.h"
+#include "agent/pages.h"
+#include "base/clock.h"
+
+/* Modules inside modules. */
+#define DEPTH_MAX 48
+/* Modules that are made anew at every step are in no tree: it is looked at less and less often. */
+#define STRAYS_MAX 4096
+
+#define GONE ((struct _object *)1)
+
+static size_t place_of(const struct _object *object)
+{
+    uint64_t x = (uint64_t)(uintptr_t)object >> 4;
+
+    return (size_t)((x * UINT64_C(0x9e3779b97f4a7c15)) >> 40) & (PB_TORCH_MODULES - 1);
+}
+
+struct pb_torch_module *pb_torch_module_find(struct pb_torch *t, const struct _object *object)
+{
+    for (size_t i = place_of(object);; i = (i + 1) & (PB_TORCH_MODULES - 1)) {
+        struct pb_torch_module *m = &t->modules[i];
+
+        if (m->object == object)
+            return m;
+        if (!m->object)
+            return NULL;
+    }
+}
+
+/* GIL: a module went away, its address may be used again. An exception may be pending. */
+static struct _object *on_gone(struct _object *address, struct _object *weak)
+{
+    struct pb_torch *t = pb_torch_state(pb_self());
+    const struct pb_py *py = &t->self->py;
+    struct _object *object = (struct _object *)(uintptr_t)py->PyLong_AsLongLong(address);
+    struct pb_torch_module *m = pb_torch_module_find(t, object);
+
+    if (m && m->weak == weak) {
+        m->object = GONE;
+        m->weak = NULL;
+        py->Py_DecRef(weak);
+    }
+    return py->Py_BuildValue("");
+}
+
+/* METH_O. Python keeps a pointer to it. */
+static struct pb_py_method method_gone = {"probing_gone", on_gone, 8, NULL};
+
+/* Of those that are gone, the places are free again. Calls under way see that theirs moved. */
+static void tidy(struct pb_torch *t)
+{
+    size_t size = sizeof t->modules;
+    struct pb_torch_module *old = pb_pages_get(size);
+
+    if (!old)
+        return;
+    memcpy(old, t->modules, size);
+    memset(t->modules, 0, size);
+    t->nmodules = 0;
+    t->last_root = NULL;
+    for (size_t k = 0; k < PB_TORCH_MODULES; k++) {
+        size_t i = place_of(old[k].object);
+
+        if (!old[k].object || old[k].object == GONE)
+            continue;
+        while (t->modules[i].object)
+            i = (i + 1) & (PB_TORCH_MODULES - 1);
+        t->modules[i] = old[k];
+        t->nmodules++;
+    }
+    pb_pages_free(old, size);
+}
+
+static struct _object *watch(const struct pb_py *py, struct _object *object)
+{
+    struct _object *address = py->Py_BuildValue("n", (ssize_t)(uintptr_t)object);
+    struct _object *callback = address ? py->PyCFunction_NewEx(&method_gone, address, NULL) : NULL;
+    struct _object *weak = callback ? py->PyWeakref_NewRef(object, callback) : NULL;
+
+    py->PyErr_Clear();
+    py->Py_DecRef(callback);
+    py->Py_DecRef(address);
+    return weak;
+}
+
+/* Half of the places are never used, so that every search ends soon. */
+static struct pb_torch_module *add(struct pb_torch *t, struct _object *object)
+{
+    struct _object *weak = watch(&t->self->py, object);
+    size_t i = place_of(object);
+
+    if (t->nmodules >= PB_TORCH_MODULES / 2)
+        tidy(t);
+    if (!weak || !t->on || t->nmodules >= PB_TORCH_MODULES / 2) {
+        t->self->py.Py_DecRef(weak);
+        return NULL;
+    }
+    while (t->modules[i].object && t->modules[i].object != GONE)
+        i = (i + 1) & (PB_TORCH_MODULES - 1);
+    if (!t->modules[i].object)
+        t->nmodules++;
+    t->modules[i] = (struct pb_torch_module){.object = object, .weak = weak};
+    return &t->modules[i];
+}
+
+void pb_torch_modules_forget(struct pb_torch *t)
+{
+    for (size_t i = 0; i < PB_TORCH_MODULES; i++) {
+        struct _object *weak = t->modules[i].weak;
+
+        if (t->modules[i].object)
+            t->modules[i] = (struct pb_torch_module){0};
+        t->self->py.Py_DecRef(weak);
+    }
+    t->nmodules = 0;
+    t->last_root = NULL;
+    t->strays = t->strays_due = 0;
+}
+
+uint32_t pb_torch_name(struct pb_torch *t, const char *s, size_t len)
+{
+    return t->trace ? pb_ring_name(t->trace, s, len) : PB_NULL_NAME;
+}
+
+uint32_t pb_torch_type_name(struct pb_torch *t, struct _object *object, char *ret, size_t *ret_len)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *type = py->PyObject_Type(object);
+    struct _object *name = type ? py->PyObject_GetAttrString(type, "__name__") : NULL;
+    ssize_t len = 0;
+    const char *s = name ? py->PyUnicode_AsUTF8AndSize(name, &len) : NULL;
+    uint32_t id = s ? pb_torch_name(t, s, (size_t)len) : PB_NULL_NAME;
+
+    if (ret) {
+        *ret_len = s && len < PB_TORCH_PATH ? (size_t)len : 0;
+        if (s)
+            memcpy(ret, s, *ret_len);
+    }
+    py->PyErr_Clear();
+    py->Py_DecRef(name);
+    py->Py_DecRef(type);
+    return id;
+}
+
+static void name_it(struct pb_torch *t, struct pb_torch_module *m, const char *path, size_t len)
+{
+    char operation[PB_TORCH_PATH + 16];
+
+    m->name = pb_torch_name(t, path, len);
+    memcpy(operation, path, len);
+    memcpy(operation + len, ".forward", 8);
+    m->operation = pb_torch_name(t, operation, len + 8);
+}
+
+static bool name_children(struct pb_torch *t, struct _object *object, char *path, size_t len,
+                          int depth);
+
+/* One that was taken for a root, because the whole was not seen, gets its real name. */
+static void name_child(struct pb_torch *t, struct _object *child, const char *key, size_t key_len,
+                       char *path, size_t len, int depth)
+{
+    struct pb_torch_module *m = pb_torch_module_find(t, child);
+    uint32_t type;
+    bool children;
+
+    if (len + key_len + 2 > PB_TORCH_PATH || (m && m->walk == t->walk))
+        return;
+    if (len)
+        path[len++] = '.';
+    memcpy(path + len, key, key_len);
+    len += key_len;
+    if (!m && !(m = add(t, child)))
+        return;
+    m->walk = t->walk;
+    type = pb_torch_type_name(t, child, NULL, NULL);
+    children = name_children(t, child, path, len, depth);
+    /* Python may have run meanwhile, and anything may have happened. */
+    m = t->on ? pb_torch_module_find(t, child) : NULL;
+    if (!m)
+        return;
+    m->has_children = children;
+    if (m->root || !m->name) {
+        m->root = false;
+        m->type = type;
+        name_it(t, m, path, len);
+    }
+}
+
+/* True if there are any. */
+static bool name_children(struct pb_torch *t, struct _object *object, char *path, size_t len,
+                          int depth)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *dict, *key, *child;
+    ssize_t at = 0, key_len;
+    bool any = false;
+
+    if (depth >= DEPTH_MAX)
+        return false;
+    dict = py->PyObject_GetAttrString(object, "_modules");
+    while (dict && t->on && py->PyDict_Next(dict, &at, &key, &child)) {
+        const char *s = py->PyUnicode_AsUTF8AndSize(key, &key_len);
+
+        if (!s || child == py->none)
+            continue;
+        any = true;
+        py->Py_IncRef(key);
+        py->Py_IncRef(child);
+        name_child(t, child, s, (size_t)key_len, path, len, depth + 1);
+        py->Py_DecRef(child);
+        py->Py_DecRef(key);
+    }
+    py->PyErr_Clear();
+    py->Py_DecRef(dict);
+    return any;
+}
+
+/* The root keeps the name of its class, those below it get theirs. */
+static struct pb_torch_module *name_tree(struct pb_torch *t, struct _object *root)
+{
+    char path[PB_TORCH_PATH];
+    struct pb_torch_module *m;
+    bool children;
+
+    t->walk++;
+    children = name_children(t, root, path, 0, 0);
+    m = t->on ? pb_torch_module_find(t, root) : NULL;
+    if (m)
+        m->has_children = children;
+    return m;
+}
+
+static struct pb_torch_module *name_root(struct pb_torch *t, struct _object *object)
+{
+    char path[PB_TORCH_PATH];
+    size_t len = 0;
+    uint32_t type = pb_torch_type_name(t, object, path, &len);
+    struct pb_torch_module *m = t->on ? pb_torch_module_find(t, object) : NULL;
+
+    if (m) {
+        m->root = true;
+        m->type = type;
+        name_it(t, m, path, len);
+    }
+    return m;
+}
+
+/* Perhaps it was put into the tree after that had been looked at. */
+static struct pb_torch_module *look_again(struct pb_torch *t, struct _object *object,
+                                          struct _object *root)
+{
+    struct pb_torch_module *m;
+
+    if (++t->strays < t->strays_due)
+        return NULL;
+    t->strays = 0;
+    t->self->py.Py_IncRef(root);
+    name_tree(t, root);
+    t->self->py.Py_DecRef(root);
+    m = t->on ? pb_torch_module_find(t, object) : NULL;
+    if (!m)
+        t->strays_due = t->strays_due * 2 < STRAYS_MAX ? t->strays_due * 2 + 1 : STRAYS_MAX;
+    return m;
+}
+
+struct pb_torch_module *pb_torch_module_meet(struct pb_torch *t, struct _object *object,
+                                             const struct pb_torch_call *outer)
+{
+    struct pb_torch_module *m = NULL;
+    struct _object *root = NULL;
+
+    while (outer && outer->outer)
+        outer = outer->outer;
+    if (outer && outer->module)
+        root = outer->module->object;
+    if (root && root != GONE)
+        m = look_again(t, object, root);
+    if (m || !t->on)
+        return m;
+    /* Classes that were made since have the old slot: what is around this one may be among them. */
+    if (!outer && pb_clock_ns() >= t->slots_due_ns)
+        pb_torch_slots_put(t);
+    if (!t->on || !add(t, object) || !name_root(t, object))
+        return NULL;
+    return name_tree(t, object);
+}

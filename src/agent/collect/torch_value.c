@@ -1,0 +1,106 @@
+/* Numbers that torch has computed: losses and norms. */
+#include <string.h>
+
+#include "agent/collect/torch.h"
+#include "base/clock.h"
+
+struct _object *pb_torch_attribute(const struct pb_py *py, const char *module, const char *name)
+{
+    struct _object *modules = py->PyImport_GetModuleDict();
+    struct _object *m = modules ? py->PyDict_GetItemString(modules, module) : NULL;
+    struct _object *value = m ? py->PyObject_GetAttrString(m, name) : NULL;
+
+    py->PyErr_Clear();
+    return value;
+}
+
+void pb_torch_values_enter(struct pb_torch *t)
+{
+    static const char *const names[PB_CUDA_KINDS] = {"float32", "float64", "float16", "bfloat16"};
+
+    for (int i = 0; i < PB_CUDA_KINDS; i++)
+        if (!t->dtypes[i])
+            t->dtypes[i] = pb_torch_attribute(&t->self->py, "torch", names[i]);
+    if (!t->grad_enabled)
+        t->grad_enabled = pb_torch_attribute(&t->self->py, "torch", "is_grad_enabled");
+}
+
+/* What object.name() gives, as a whole number; -1 when it gives none. */
+static long long ask(const struct pb_py *py, struct _object *object, const char *name)
+{
+    struct _object *method = py->PyObject_GetAttrString(object, name);
+    struct _object *value = method ? py->PyObject_CallFunction(method, NULL) : NULL;
+    long long n = value ? py->PyLong_AsLongLong(value) : -1;
+
+    if (py->PyErr_Occurred())
+        n = -1;
+    py->PyErr_Clear();
+    py->Py_DecRef(value);
+    py->Py_DecRef(method);
+    return n;
+}
+
+static bool is_true(const struct pb_py *py, struct _object *object, const char *name)
+{
+    struct _object *value = py->PyObject_GetAttrString(object, name);
+    bool yes = value && py->PyObject_IsTrue(value) == 1;
+
+    py->PyErr_Clear();
+    py->Py_DecRef(value);
+    return yes;
+}
+
+static int kind_of(struct pb_torch *t, struct _object *tensor)
+{
+    struct _object *dtype = t->self->py.PyObject_GetAttrString(tensor, "dtype");
+
+    t->self->py.PyErr_Clear();
+    t->self->py.Py_DecRef(dtype);
+    for (int i = 0; dtype && i < PB_CUDA_KINDS; i++)
+        if (dtype == t->dtypes[i])
+            return i;
+    return -1;
+}
+
+/*
+ * By its address: item() would go through whatever the program has put on top of torch's operators,
+ * and wait for a GPU. What has no memory of its own (a wrapper, a fake) gives no address.
+ */
+static void note_tensor(struct pb_torch *t, struct pb_cuda_value *v, struct _object *tensor)
+{
+    const struct pb_py *py = &t->self->py;
+    int kind = kind_of(t, tensor);
+    long long address = kind >= 0 && ask(py, tensor, "numel") == 1 ? ask(py, tensor, "data_ptr")
+                                                                   : 0;
+
+    if (address <= 0)
+        return;
+    if (is_true(py, tensor, "is_cuda")) {
+        if (pb_cuda_ready(&t->cuda, py, pb_clock_ns()))
+            pb_cuda_fetch(&t->cuda, py, v, (uint64_t)address, (enum pb_cuda_kind)kind);
+    } else if (is_true(py, tensor, "is_cpu")) {
+        pb_cuda_arrived(&t->cuda, v, true);
+        *v = (struct pb_cuda_value){
+            .state = PB_CUDA_KNOWN,
+            .v = pb_cuda_decode((const unsigned char *)(uintptr_t)address,
+                                (enum pb_cuda_kind)kind)};
+    }
+}
+
+void pb_torch_value_note(struct pb_torch *t, struct pb_cuda_value *v, struct _object *tensor)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *dtype = py->PyObject_GetAttrString(tensor, "dtype");
+    double d;
+
+    py->PyErr_Clear();
+    if (dtype) {
+        note_tensor(t, v, tensor);
+    } else {
+        d = py->PyFloat_AsDouble(tensor);
+        if (!py->PyErr_Occurred())
+            *v = (struct pb_cuda_value){.state = PB_CUDA_KNOWN, .v = d};
+        py->PyErr_Clear();
+    }
+    py->Py_DecRef(dtype);
+}

@@ -1,0 +1,34 @@
+/*
+ * user.h - tables that the program itself fills: probing.table(), span(), event().
+ *
+ * Owns: the tables, for as long as the process lives.
+ * Threads: as said.
+ * Fails: wrong names and wrong numbers of arguments raise, whether the agent runs or not. A value
+ * that does not fit its column never does: the agent may come at any time, and must not make calls
+ * fail that did not before. It is NULL, and status says so once.
+ * Not here: collectors (collect/collect.h).
+ *
+ * Two copies of the library may be in a process: the package's, which has these functions, and one
+ * that was injected, which runs the agent. Then the injected one tells the other, through its
+ * Python functions follow() and unfollow(), where the folder is and when it ends. Both write rings
+ * of the same format into the same folder, so they need not be of the same version.
+ */
+#ifndef PB_AGENT_USER_USER_H
+#define PB_AGENT_USER_USER_H
+
+#include "agent/self.h"
+
+/* Any thread: no table writes from now on; rings are looked for again when that may be. */
+void pb_user_forget_rings(struct pb_self *self);
+/* GIL held: tells the other copy, if there is one, that the agent is there or leaves. */
+void pb_user_attach(struct pb_self *self);
+void pb_user_detach(struct pb_self *self);
+/* In a forked child, async-signal-safe. */
+void pb_user_forked(struct pb_self *self);
+
+/* GIL held: types and the like. Raises and returns false. */
+bool pb_user_prepare(struct pb_self *self);
+/* The module's functions, ended by an empty one; made for this version of Python. */
+struct pb_py_method *pb_user_methods(const struct pb_py *py);
+
+#endif
