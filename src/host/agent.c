@@ -17,24 +17,6 @@
 
 #define NS_PER_MS 1000000ull
 
-/* The uid as the target's own user namespace has it; the same outside of such namespaces. */
-static uid_t uid_inside(pid_t pid, uid_t outside)
-{
-    char path[40];
-    unsigned in, out, count;
-    uid_t found = outside;
-    FILE *f;
-
-    snprintf(path, sizeof path, "/proc/%d/uid_map", (int)pid);
-    f = fopen(path, "re");
-    while (f && fscanf(f, "%u %u %u", &in, &out, &count) == 3)
-        if (outside >= out && outside - out < count)
-            found = in + (outside - out);
-    if (f)
-        fclose(f);
-    return found;
-}
-
 /* Opens <prefix><home of the process> after checking every step of it; -1 when it is not there. */
 static int open_home(const char *prefix, const char *root, uid_t name, uid_t owner,
                      const char *leaf)
@@ -72,7 +54,7 @@ static int find_home(pid_t pid)
     snprintf(leaf, sizeof leaf, "%d-%llu", (int)status.ns_pid,
              (unsigned long long)pb_home_start_time(pid));
     names[0] = status.euid;
-    names[1] = uid_inside(pid, status.euid);
+    names[1] = pb_proc_inner_uid(pid, status.euid);
     for (int p = 0; p < 2 && fd < 0; p++)
         for (int n = 0; n < (names[0] == names[1] ? 1 : 2) && fd < 0; n++)
             for (size_t i = 0; pb_home_roots[i] && fd < 0; i++)
@@ -227,7 +209,7 @@ int pb_agent_open(struct pb_agent *a, pid_t pid, int timeout_ms, struct pb_err *
 {
     *a = (struct pb_agent){.fd = -1, .next_id = 1};
     for (size_t i = 0; pb_home_roots[i]; i++)
-        pb_home_sweep(pb_home_roots[i], geteuid());
+        pb_home_sweep(pb_home_roots[i], geteuid(), NULL);
     a->fd = connect_home(pid, err);
     if (a->fd < 0)
         return -1;
@@ -236,6 +218,19 @@ int pb_agent_open(struct pb_agent *a, pid_t pid, int timeout_ms, struct pb_err *
         return pb_err_prefix(err, "%d", (int)pid);
     }
     return 0;
+}
+
+int pb_agent_adopt(struct pb_agent *a, int fd, int timeout_ms, struct pb_err *err)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    *a = (struct pb_agent){.fd = fd, .next_id = 1};
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        pb_err_set(err, PB_FAIL, "fcntl: %s", strerror(errno));
+    else if (read_hello(a, timeout_ms, err) == 0)
+        return 0;
+    pb_agent_close(a);
+    return -1;
 }
 
 void pb_agent_close(struct pb_agent *a)

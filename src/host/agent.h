@@ -34,6 +34,11 @@ bool pb_agent_present(pid_t pid);
  * PB_NO_TARGET when there is no agent in the process.
  */
 int pb_agent_open(struct pb_agent *a, pid_t pid, int timeout_ms, struct pb_err *err);
+/*
+ * The same over a connection that somebody else made (a node's tunnel); fd is owned from now on,
+ * closed on failure.
+ */
+int pb_agent_adopt(struct pb_agent *a, int fd, int timeout_ms, struct pb_err *err);
 void pb_agent_close(struct pb_agent *a);
 
 /* What arrives while a question is answered; fd 1 or 2. */

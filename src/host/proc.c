@@ -26,26 +26,7 @@ static int open_proc(pid_t pid, pid_t tid, const char *name)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Reads until the file ends or the buffer is full; terminated. -1 with errno on failure. */
-static ssize_t read_all(int fd, char *buf, size_t cap)
-{
-    size_t len = 0;
-    ssize_t n;
-
-    while (len + 1 < cap) {
-        n = read(fd, buf + len, cap - 1 - len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            break;
-        len += (size_t)n;
-    }
-    buf[len] = '\0';
-    return (ssize_t)len;
-}
-
+/* A file that the kernel makes in one piece: what one read gives is all. */
 static ssize_t read_small(char *buf, size_t cap, pid_t pid, pid_t tid, const char *name)
 {
     int fd = open_proc(pid, tid, name);
@@ -54,7 +35,9 @@ static ssize_t read_small(char *buf, size_t cap, pid_t pid, pid_t tid, const cha
 
     if (fd < 0)
         return -1;
-    n = read_all(fd, buf, cap);
+    while ((n = read(fd, buf, cap - 1)) < 0 && errno == EINTR)
+        ;
+    buf[n > 0 ? n : 0] = '\0';
     saved = errno;
     close(fd);
     errno = saved;
@@ -360,4 +343,21 @@ char *pb_proc_user(uid_t uid, struct pb_arena *a)
     if (getpwuid_r(uid, &pw, buf, sizeof buf, &found) == 0 && found)
         return pb_arena_strdup(a, found->pw_name);
     return pb_arena_printf(a, "%u", (unsigned)uid);
+}
+
+uid_t pb_proc_inner_uid(pid_t pid, uid_t outside)
+{
+    char path[40];
+    unsigned in, out, count;
+    uid_t found = outside;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/uid_map", (int)pid);
+    f = fopen(path, "re");
+    while (f && fscanf(f, "%u %u %u", &in, &out, &count) == 3)
+        if (outside >= out && outside - out < count)
+            found = in + (outside - out);
+    if (f)
+        fclose(f);
+    return found;
 }

@@ -69,6 +69,8 @@ char *pb_proc_read(pid_t pid, const char *name, struct pb_arena *a, size_t *ret_
 char *pb_proc_command(pid_t pid, struct pb_arena *a);
 /* Value of an environment variable at exec time, or NULL. */
 char *pb_proc_getenv(const char *environ_block, size_t len, const char *name);
+/* A uid as the user namespace of a process has it; the same outside of such namespaces. */
+uid_t pb_proc_inner_uid(pid_t pid, uid_t outside);
 /* User name of a uid, or its number. */
 char *pb_proc_user(uid_t uid, struct pb_arena *a);
 
