@@ -16,16 +16,15 @@ bool pb_build_codes(struct pb_py_codes *c, const struct pb_capture_opts *o, stru
                     struct pb_arena *a)
 {
     const struct pb_py_raw_stack *s = &w->capture.python;
-    bool ok = true;
+    uint64_t *wanted = PB_NEW_N(a, uint64_t, s->n + 1);
 
-    w->codes = PB_NEW_N(a, const struct pb_py_code *, s->n + 1);
+    w->codes = PB_NEW_N(a, struct pb_py_code *, s->n + 1);
     for (size_t i = 0; i < s->n; i++) {
         if (s->v[i].shim || (i >= o->head && i + o->tail < s->n))
             continue;
-        w->codes[i] = pb_py_code_get(c, s->v[i].code);
-        ok = ok && w->codes[i];
+        wanted[i] = s->v[i].code;
     }
-    return ok;
+    return pb_py_codes_get(c, wanted, s->n, a, w->codes);
 }
 
 void pb_build_native(struct pb_native *n, struct pb_work *work, size_t count, struct pb_arena *a)
@@ -45,7 +44,7 @@ static void python_frame(struct pb_py_codes *c, const struct pb_snapshot_opts *o
                          struct pb_frame *f)
 {
     const struct pb_py_raw_frame *raw = &w->capture.python.v[index];
-    const struct pb_py_code *code = w->codes[index];
+    struct pb_py_code *code = w->codes[index];
 
     f->func = f->file = UNREADABLE;
     if (!code)

@@ -19,7 +19,7 @@ struct pb_work {
     pid_t tid;
     const struct pb_py_thread *py; /* NULL: not a Python thread */
     struct pb_capture capture;
-    const struct pb_py_code **codes; /* one per raw frame; NULL where not needed */
+    struct pb_py_code **codes; /* one per raw frame; NULL where not needed */
     struct pb_native_stack native;
 };
 

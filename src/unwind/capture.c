@@ -75,7 +75,10 @@ static bool same_wait(const struct pb_proc_wait *x, const struct pb_proc_wait *y
     return x->blocked == y->blocked && x->nr == y->nr && x->sp == y->sp && x->pc == y->pc;
 }
 
-/* Reads a sleeping thread; true when it slept all the while. */
+/*
+ * Reads a sleeping thread; true when it slept all the while. To wake up it must be put on a
+ * processor, which is counted; only without that count its system call is looked at again.
+ */
 static bool try_blocked(const struct pb_capture_opts *o, struct pb_arena *a, struct pb_capture *c)
 {
     struct pb_proc_wait again;
@@ -92,9 +95,9 @@ static bool try_blocked(const struct pb_capture_opts *o, struct pb_arena *a, str
         pb_regs_from_sp_pc(&c->regs, c->wait.sp, c->wait.pc);
         copy_stack(o, STACK_MAX, NULL, a, c);
     }
+    if (counted)
+        return pb_proc_schedstat(o->pid, c->tid, &runs_again, &ns) && runs == runs_again && ok;
     pb_proc_wait(&again, o->pid, c->tid);
-    if (counted && (!pb_proc_schedstat(o->pid, c->tid, &runs_again, &ns) || runs != runs_again))
-        return false;
     return ok && same_wait(&c->wait, &again);
 }
 

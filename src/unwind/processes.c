@@ -68,8 +68,7 @@ static long env_number(const char *block, size_t len, const char *name)
     return *end || n < 0 ? -1 : n;
 }
 
-/* torchrun, Open MPI, Slurm, MPICH: the first that says a rank. */
-static void read_rank(struct pb_process *p, struct pb_arena *a)
+void pb_process_rank(pid_t pid, struct pb_arena *a, long *ret_rank, long *ret_world)
 {
     static const char *const names[][2] = {
         {"RANK", "WORLD_SIZE"},
@@ -78,12 +77,12 @@ static void read_rank(struct pb_process *p, struct pb_arena *a)
         {"PMI_RANK", "PMI_SIZE"},
     };
     size_t len = 0;
-    char *block = pb_proc_read(p->pid, "environ", a, &len);
+    char *block = pb_proc_read(pid, "environ", a, &len);
 
-    p->rank = p->world_size = -1;
-    for (size_t i = 0; block && p->rank < 0 && i < sizeof names / sizeof *names; i++) {
-        p->rank = env_number(block, len, names[i][0]);
-        p->world_size = p->rank < 0 ? -1 : env_number(block, len, names[i][1]);
+    *ret_rank = *ret_world = -1;
+    for (size_t i = 0; block && *ret_rank < 0 && i < sizeof names / sizeof *names; i++) {
+        *ret_rank = env_number(block, len, names[i][0]);
+        *ret_world = *ret_rank < 0 ? -1 : env_number(block, len, names[i][1]);
     }
 }
 
@@ -114,7 +113,7 @@ static bool describe(const struct scan *s, struct pb_process *p, const struct pb
     p->user = user_name(s, p->uid);
     p->threads = st->threads;
     p->state = state_name(process_state(st, &scratch));
-    read_rank(p, &scratch);
+    pb_process_rank(p->pid, &scratch, &p->rank, &p->world_size);
     pb_arena_finish(&scratch);
     return true;
 }

@@ -31,6 +31,12 @@ struct pb_process {
 /* In ascending order of pid; returns the count, or -1. */
 int pb_processes_read(struct pb_arena *a, struct pb_process **ret, struct pb_err *err);
 
+/*
+ * The rank that torchrun, Open MPI, Slurm or MPICH put into the environment, and of how many; -1
+ * when it does not tell. The arena is scratch.
+ */
+void pb_process_rank(pid_t pid, struct pb_arena *a, long *ret_rank, long *ret_world);
+
 /* The command without the interpreter in front: "train.py --bs 8". */
 const char *pb_process_short_command(const struct pb_process *p);
 

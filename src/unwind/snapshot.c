@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include "base/clock.h"
+#include "host/mempages.h"
 #include "unwind/build.h"
 #include "unwind/pause.h"
 #include "unwind/python/threads.h"
@@ -24,6 +25,7 @@ struct pb_target {
     struct pb_arena arena;
     struct pb_py_location loc;
     struct pb_py_codes codes;
+    uint64_t active; /* threading._active, 0 until it was found */
     unsigned long snapshots;
 };
 
@@ -148,6 +150,13 @@ const char *pb_state_name(enum pb_state state)
     return names[state];
 }
 
+static bool waits_gil(const struct pb_work *w)
+{
+    return w->py && w->py->gil && !w->py->holds_gil && w->capture.wait.blocked &&
+           w->capture.wait.nr == SYS_futex && w->capture.wait.args[0] >= w->py->gil &&
+           w->capture.wait.args[0] - w->py->gil < PB_PY_GIL_SIZE;
+}
+
 static const char *wait_name(pid_t pid, pid_t tid, const struct pb_proc_wait *wait,
                              struct pb_arena *a)
 {
@@ -215,6 +224,7 @@ static void describe(struct pb_target *t, const struct pb_work *w, bool process_
     ret->python = w->py != NULL;
     ret->is_main = w->tid == t->pid;
     ret->holds_gil = w->py && w->py->holds_gil;
+    ret->waits_gil = waits_gil(w);
     ret->state = state_of(&w->capture.wait, process_stopped);
     ret->wait = process_stopped ? NULL : wait_name(t->pid, w->tid, &w->capture.wait, a);
     ret->torn = w->capture.torn;
@@ -239,13 +249,21 @@ static void read_python_threads(struct pb_target *t, const pid_t *tids, size_t n
 
     reader.arena = a;
     pb_py_threads_read(&t->loc, &t->mem, t->pid, tids, ntids, a, ret);
-    pb_py_threads_name(&reader, ret);
+    pb_py_threads_name(&reader, ret, &t->active);
 }
 
+/*
+ * The stacks are known by now. Values are read once, however many variables lead to them:
+ * no read here finds out whether something changed since an earlier one.
+ */
 static void finish_threads(struct pb_target *t, const struct pb_snapshot_opts *o,
                            struct pb_work *work, size_t n, bool process_stopped,
                            struct pb_arena *a, struct pb_snapshot *ret)
 {
+    struct pb_mem_pages pages;
+
+    pb_mem_pages_init(&pages, &t->mem);
+    t->codes.reader.mem = &pages.mem;
     ret->threads = PB_NEW_N(a, struct pb_thread, n + 1);
     if (o->native)
         pb_build_native(t->native, work, n, a);
@@ -258,6 +276,8 @@ static void finish_threads(struct pb_target *t, const struct pb_snapshot_opts *o
         pb_build_frames(&t->codes, o, &work[i], a, th);
         ret->nthreads++;
     }
+    t->codes.reader.mem = &t->mem;
+    pb_mem_pages_finish(&pages);
 }
 
 static int fail_thread(const struct pb_target *t, const struct pb_snapshot_opts *o,

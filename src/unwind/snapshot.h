@@ -41,6 +41,7 @@ struct pb_thread {
     const char *name;
     bool python; /* known to the interpreter */
     bool is_main, holds_gil;
+    bool waits_gil; /* sleeps on the GIL's own condition variable; never true to 3.6 */
     enum pb_state state;
     const char *wait; /* system call or kernel function, NULL when not waiting */
     bool torn;

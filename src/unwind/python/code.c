@@ -35,6 +35,18 @@ static uint64_t word(const uint8_t *head, int at)
     return v;
 }
 
+static void identify(const struct pb_py_layout *py, const uint8_t *head, struct pb_py_code_id *id)
+{
+    memset(id, 0, sizeof *id);
+    id->type = word(head, py->ob_type);
+    id->name = word(head, py->co_name);
+    id->filename = word(head, py->co_filename);
+    id->table = word(head, py->co_linetable);
+    if (py->co_varnames + 8 <= py->co_size)
+        id->varnames = word(head, py->co_varnames);
+    memcpy(&id->firstlineno, head + py->co_firstlineno, sizeof id->firstlineno);
+}
+
 static bool read_head(struct pb_py_codes *c, uint64_t addr, uint8_t *head,
                       struct pb_py_code_id *id)
 {
@@ -43,19 +55,15 @@ static bool read_head(struct pb_py_codes *c, uint64_t addr, uint8_t *head,
     if (!pb_py_plausible(addr) || py->co_size > CODE_HEAD_MAX ||
         !pb_mem_get(c->reader.mem, addr, head, (size_t)py->co_size))
         return false;
-    memset(id, 0, sizeof *id);
-    id->type = word(head, py->ob_type);
-    id->name = word(head, py->co_name);
-    id->filename = word(head, py->co_filename);
-    id->table = word(head, py->co_linetable);
-    memcpy(&id->firstlineno, head + py->co_firstlineno, sizeof id->firstlineno);
+    identify(py, head, id);
     return true;
 }
 
 static bool same_id(const struct pb_py_code_id *x, const struct pb_py_code_id *y)
 {
     return x->type == y->type && x->name == y->name && x->filename == y->filename &&
-           x->table == y->table && x->firstlineno == y->firstlineno;
+           x->table == y->table && x->varnames == y->varnames &&
+           x->firstlineno == y->firstlineno;
 }
 
 /* Is this object a code object? The type's address is learnt from the first one. */
@@ -105,7 +113,7 @@ static struct pb_py_code *find(struct pb_py_codes *c, uint64_t addr)
  * was copied. The head is read before and after the strings: unchanged, they
  * belonged to it.
  */
-const struct pb_py_code *pb_py_code_get(struct pb_py_codes *c, uint64_t addr)
+struct pb_py_code *pb_py_code_get(struct pb_py_codes *c, uint64_t addr)
 {
     uint8_t head[CODE_HEAD_MAX];
     struct pb_py_code *code = find(c, addr);
@@ -128,6 +136,35 @@ const struct pb_py_code *pb_py_code_get(struct pb_py_codes *c, uint64_t addr)
     }
     *code = fresh;
     return code;
+}
+
+bool pb_py_codes_get(struct pb_py_codes *c, const uint64_t *addrs, size_t n, struct pb_arena *a,
+                     struct pb_py_code **ret)
+{
+    size_t size = (size_t)c->reader.py->co_size, count = 0, got;
+    struct pb_mem_range *ranges = PB_NEW_N(a, struct pb_mem_range, n + 1);
+    uint8_t *heads = pb_arena_alloc(a, n * size);
+    struct pb_py_code_id id;
+    bool ok = true;
+
+    for (size_t i = 0; i < n; i++)
+        if (addrs[i] && find(c, addrs[i]))
+            ranges[count++] = (struct pb_mem_range){addrs[i], heads + i * size, size};
+    got = count ? c->reader.mem->read(c->reader.mem, ranges, count) : 0;
+    for (size_t i = 0, k = 0; i < n; i++) {
+        ret[i] = addrs[i] ? find(c, addrs[i]) : NULL;
+        if (!addrs[i])
+            continue;
+        if (ret[i] && k < got && ranges[k].addr == addrs[i]) {
+            k++;
+            identify(c->reader.py, heads + i * size, &id);
+            if (same_id(&ret[i]->id, &id))
+                continue;
+        }
+        ret[i] = pb_py_code_get(c, addrs[i]);
+        ok = ok && ret[i];
+    }
+    return ok;
 }
 
 /* Where the bytecode that this frame runs begins: 3.14t gives each thread a copy. */

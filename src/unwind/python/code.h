@@ -18,8 +18,17 @@
 
 /* The pointers that tell one code object from another at the same address. */
 struct pb_py_code_id {
-    uint64_t type, name, filename, table;
+    uint64_t type, name, filename, table, varnames;
     int32_t firstlineno;
+};
+
+/* The variables of a code object in the order of a frame's slots. */
+struct pb_py_variables {
+    const char **names; /* NULL where a name cannot be read */
+    size_t n;
+    const uint8_t *kinds; /* from 3.11 on, else NULL */
+    size_t nkinds;
+    bool known;
 };
 
 struct pb_py_code {
@@ -31,6 +40,7 @@ struct pb_py_code {
     const uint8_t *table;
     size_t table_len;
     uint64_t tlbc; /* free-threaded: array of per-thread bytecode, 0 when there is none */
+    struct pb_py_variables variables; /* read when they are first asked for */
     struct pb_py_code *next; /* same bucket */
 };
 
@@ -47,7 +57,13 @@ void pb_py_codes_init(struct pb_py_codes *c, struct pb_mem *mem, const struct pb
 void pb_py_codes_finish(struct pb_py_codes *c);
 
 /* The code object of a frame, checked against memory again on every call. */
-const struct pb_py_code *pb_py_code_get(struct pb_py_codes *c, uint64_t addr);
+struct pb_py_code *pb_py_code_get(struct pb_py_codes *c, uint64_t addr);
+/*
+ * Many at once, by one read where all are known; an address of 0 is left out. False: one was
+ * not to be had, and is NULL.
+ */
+bool pb_py_codes_get(struct pb_py_codes *c, const uint64_t *addrs, size_t n, struct pb_arena *a,
+                     struct pb_py_code **ret);
 
 /* The executing line of a frame; 0 when the frame makes no sense. */
 int pb_py_code_line(struct pb_py_codes *c, const struct pb_py_code *code,

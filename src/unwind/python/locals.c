@@ -7,13 +7,8 @@
 #define VARIABLES_MAX 4096
 #define KIND_HIDDEN 0x10 /* variable of an inlined comprehension */
 
-struct names {
-    const char **v;
-    size_t n;
-};
-
 /* Adds the strings of a tuple of names. */
-static void add_names(struct pb_py_reader *r, uint64_t tuple, struct names *names)
+static void add_names(struct pb_py_reader *r, uint64_t tuple, struct pb_py_variables *v)
 {
     const struct pb_py_layout *py = r->py;
     uint64_t n, *items;
@@ -24,13 +19,13 @@ static void add_names(struct pb_py_reader *r, uint64_t tuple, struct names *name
     items = PB_NEW_N(r->arena, uint64_t, n);
     if (!pb_mem_get(r->mem, tuple + (uint64_t)py->tuple_items, items, n * 8))
         return;
-    names->v = pb_arena_grow(r->arena, names->v, names->n * sizeof *names->v,
-                             (names->n + n) * sizeof *names->v);
+    v->names = pb_arena_grow(r->arena, v->names, v->n * sizeof *v->names,
+                             (v->n + n) * sizeof *v->names);
     for (size_t i = 0; i < n; i++)
-        names->v[names->n++] = pb_py_str(r, items[i], 256);
+        v->names[v->n++] = pb_py_str(r, items[i], 256);
 }
 
-static void read_names(struct pb_py_reader *r, uint64_t code, struct names *names)
+static void read_names(struct pb_py_reader *r, uint64_t code, struct pb_py_variables *v)
 {
     const struct pb_py_layout *py = r->py;
     const int at[3] = {py->co_varnames, py->co_cellvars, py->co_freevars};
@@ -39,7 +34,7 @@ static void read_names(struct pb_py_reader *r, uint64_t code, struct names *name
         uint64_t tuple;
 
         if (at[i] != PB_NONE && pb_mem_u64(r->mem, code + (uint64_t)at[i], &tuple))
-            add_names(r, tuple, names);
+            add_names(r, tuple, v);
     }
 }
 
@@ -54,6 +49,21 @@ static const uint8_t *read_kinds(struct pb_py_reader *r, uint64_t code, size_t *
         !pb_mem_u64(r->mem, code + (uint64_t)py->co_localspluskinds, &obj))
         return NULL;
     return pb_py_bytes(r, obj, VARIABLES_MAX, ret_n);
+}
+
+/* A name that cannot be read now may be the next time. */
+static const struct pb_py_variables *variables(struct pb_py_codes *c, struct pb_py_code *code)
+{
+    struct pb_py_variables *v = &code->variables;
+
+    if (v->known)
+        return v;
+    *v = (struct pb_py_variables){.known = true};
+    read_names(&c->reader, code->addr, v);
+    v->kinds = read_kinds(&c->reader, code->addr, &v->nkinds);
+    for (size_t i = 0; i < v->n; i++)
+        v->known = v->known && v->names[i];
+    return v;
 }
 
 /* A variable shared with an inner function lives in a cell: {header, content}. */
@@ -89,20 +99,17 @@ static const char *show(struct pb_py_reader *r, uint64_t slot)
     return s;
 }
 
-size_t pb_py_locals(struct pb_py_codes *c, const struct pb_py_code *code,
+size_t pb_py_locals(struct pb_py_codes *c, struct pb_py_code *code,
                     const struct pb_py_raw_frame *f, struct pb_arena *a, struct pb_local **ret)
 {
+    const struct pb_py_variables *v = variables(c, code);
     const struct pb_py_layout *py = c->reader.py;
     struct pb_py_reader r = c->reader;
-    struct names names = {0};
-    size_t nkinds, n = 0;
-    const uint8_t *kinds;
+    size_t n = 0;
 
     r.arena = a; /* values do not belong into the cache of code objects */
-    read_names(&r, code->addr, &names);
-    kinds = read_kinds(&r, code->addr, &nkinds);
-    *ret = PB_NEW_N(a, struct pb_local, names.n + 1);
-    for (size_t i = 0; i < names.n; i++) {
+    *ret = PB_NEW_N(a, struct pb_local, v->n + 1);
+    for (size_t i = 0; i < v->n; i++) {
         size_t at = (size_t)py->f_localsplus + i * 8;
         uint64_t slot;
 
@@ -112,9 +119,9 @@ size_t pb_py_locals(struct pb_py_codes *c, const struct pb_py_code *code,
         slot = untag(py, slot);
         if (!(py->tagged && (slot & 3) == 3))
             slot = open_cell(&r, slot);
-        if (!slot || !names.v[i] || (kinds && i < nkinds && (kinds[i] & KIND_HIDDEN)))
+        if (!slot || !v->names[i] || (v->kinds && i < v->nkinds && (v->kinds[i] & KIND_HIDDEN)))
             continue;
-        (*ret)[n++] = (struct pb_local){names.v[i], show(&r, slot)};
+        (*ret)[n++] = (struct pb_local){v->names[i], show(&r, slot)};
     }
     return n;
 }

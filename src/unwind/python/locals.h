@@ -1,7 +1,7 @@
 /*
  * locals.h - the local variables of a copied frame.
  *
- * Owns: nothing; names and values go into the caller's arena.
+ * Owns: nothing; values go into the caller's arena; names belong to the code object.
  * Threads: one.
  * Fails: an unbound variable is left out, an unreadable one says so.
  * Not here: how a value looks (value.h).
@@ -16,7 +16,7 @@ struct pb_local {
 };
 
 /* In the order of the code object: arguments first. Returns how many there are. */
-size_t pb_py_locals(struct pb_py_codes *c, const struct pb_py_code *code,
+size_t pb_py_locals(struct pb_py_codes *c, struct pb_py_code *code,
                     const struct pb_py_raw_frame *f, struct pb_arena *a, struct pb_local **ret);
 
 #endif

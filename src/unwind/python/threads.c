@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/mempages.h"
 #include "host/proc.h"
 #include "unwind/python/pointer.h"
 
@@ -40,6 +41,21 @@ uint64_t pb_py_gil_holder(const struct pb_py_location *loc, struct pb_mem *mem, 
         !pb_mem_u64(mem, gil + (uint64_t)py->gil_holder, &holder))
         return 0;
     return holder;
+}
+
+/* Behind the word that says "locked" come the condition variables and mutexes of the GIL. */
+static uint64_t gil_address(const struct pb_py_location *loc, struct pb_mem *mem, uint64_t interp)
+{
+    const struct pb_py_layout *py = &loc->layout;
+    uint64_t gil = 0;
+
+    if (py->interp_gil == PB_NONE)
+        return loc->runtime && py->runtime_gil_locked != PB_NONE
+                   ? loc->runtime + (uint64_t)py->runtime_gil_locked
+                   : 0;
+    if (!pb_mem_u64(mem, interp + (uint64_t)py->interp_gil, &gil) || !pb_py_plausible(gil))
+        return 0;
+    return gil + (uint64_t)py->gil_locked;
 }
 
 struct walk {
@@ -182,7 +198,7 @@ void pb_py_threads_read(const struct pb_py_location *loc, struct pb_mem *mem, pi
 {
     struct walk w = {&loc->layout, mem, a, ret, 0};
     pid_t *inner = inner_tids(pid, tids, ntids, a);
-    uint64_t interp = 0, holder = 0;
+    uint64_t interp = 0, holder = 0, gil = 0;
 
     memset(ret, 0, sizeof *ret);
     for (int i = 0; i < RETRIES && !ret->complete; i++)
@@ -192,9 +208,12 @@ void pb_py_threads_read(const struct pb_py_location *loc, struct pb_mem *mem, pi
     for (size_t i = 0; i < ret->n; i++) {
         struct pb_py_thread *t = &ret->v[i];
 
-        if (t->interp != interp)
+        if (t->interp != interp) {
             holder = pb_py_gil_holder(loc, mem, t->interp);
+            gil = gil_address(loc, mem, t->interp);
+        }
         interp = t->interp;
+        t->gil = gil;
         t->tid = outer_tid(tids, inner, ntids, t->tid);
         t->holds_gil = holder == t->tstate;
     }
@@ -224,19 +243,44 @@ static bool name_one(uint64_t key, uint64_t value, void *arg)
     return false;
 }
 
-void pb_py_threads_name(struct pb_py_reader *r, struct pb_py_threads *threads)
+static uint64_t find_active(struct pb_py_reader *r, uint64_t interp)
 {
-    struct naming n = {r, threads};
-    uint64_t modules = 0, module, dict, active;
+    uint64_t modules, module, dict;
 
-    if (!threads->n || r->py->interp_modules == PB_NONE ||
-        !pb_mem_u64(r->mem, threads->v[0].interp + (uint64_t)r->py->interp_modules, &modules))
-        return;
+    if (r->py->interp_modules == PB_NONE ||
+        !pb_mem_u64(r->mem, interp + (uint64_t)r->py->interp_modules, &modules))
+        return 0;
     module = pb_py_dict_get(r, modules, "threading");
     /* A module object: header, then its dict. */
     if (!module || !pb_mem_u64(r->mem, module + (uint64_t)r->py->ob_type + 8, &dict))
+        return 0;
+    return pb_py_dict_get(r, dict, "_active");
+}
+
+/* Threads lie close together; what leads to their dict does not. */
+static bool name_all(struct pb_py_reader *r, struct pb_py_threads *threads, uint64_t active)
+{
+    struct pb_mem_pages pages;
+    struct pb_py_reader paged = *r;
+    struct naming n = {&paged, threads};
+    bool all = true;
+
+    pb_mem_pages_init(&pages, r->mem);
+    paged.mem = &pages.mem;
+    pb_py_dict_each(&paged, active, name_one, &n);
+    pb_mem_pages_finish(&pages);
+    for (size_t i = 0; i < threads->n; i++)
+        all = all && threads->v[i].name;
+    return all;
+}
+
+void pb_py_threads_name(struct pb_py_reader *r, struct pb_py_threads *threads, uint64_t *active)
+{
+    uint64_t known = *active;
+
+    if (!threads->n || (known && name_all(r, threads, known)))
         return;
-    active = pb_py_dict_get(r, dict, "_active");
-    if (active)
-        pb_py_dict_each(r, active, name_one, &n);
+    *active = find_active(r, threads->v[0].interp);
+    if (*active && *active != known)
+        name_all(r, threads, *active);
 }

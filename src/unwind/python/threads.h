@@ -21,6 +21,7 @@ struct pb_py_thread {
     pid_t tid;      /* as seen from here; 0 when it cannot be told */
     const char *name; /* Python's name for it, NULL when unknown */
     bool holds_gil;
+    uint64_t gil; /* of its interpreter: where threads that want it wait; 0 when unknown */
 };
 
 struct pb_py_threads {
@@ -34,8 +35,14 @@ void pb_py_threads_read(const struct pb_py_location *loc, struct pb_mem *mem, pi
                         const pid_t *tids, size_t ntids, struct pb_arena *a,
                         struct pb_py_threads *ret);
 
-/* Names from threading._active, for the threads that have none yet. */
-void pb_py_threads_name(struct pb_py_reader *r, struct pb_py_threads *threads);
+/*
+ * Names from threading._active, for the threads that have none yet. *active is where that dict
+ * was found the last time, 0 at first; it is looked for again when a name is missing.
+ */
+void pb_py_threads_name(struct pb_py_reader *r, struct pb_py_threads *threads, uint64_t *active);
+
+/* Bytes from pb_py_thread.gil on in which the condition variables of the GIL lie. */
+enum { PB_PY_GIL_SIZE = 208 };
 
 /* The thread state that holds the GIL of an interpreter, 0 for none. */
 uint64_t pb_py_gil_holder(const struct pb_py_location *loc, struct pb_mem *mem, uint64_t interp);

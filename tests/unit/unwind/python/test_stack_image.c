@@ -152,7 +152,7 @@ static void check_stack(const struct pb_py_layout *py)
     struct pb_arena a = PB_ARENA_INIT;
     struct pb_py_raw_stack stack;
     struct pb_py_codes codes;
-    const struct pb_py_code *code;
+    struct pb_py_code *code;
     struct pb_local *locals;
     struct world w;
     uint64_t outer, inner;
@@ -358,7 +358,7 @@ static void test_lines_of_per_thread_bytecode(void **state)
     struct pb_py_layout py = layout_of(offsets_314t_bytes);
     struct pb_arena a = PB_ARENA_INIT;
     struct pb_py_raw_frame f = {.tlbc = 2};
-    const struct pb_py_code *code;
+    struct pb_py_code *code;
     struct pb_py_codes codes;
     struct world w;
     uint64_t obj, array, own;

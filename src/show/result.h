@@ -1,0 +1,42 @@
+/*
+ * result.h - the answer to a query as a table for people.
+ *
+ * Owns: the first rows of a result until their widths are known.
+ * Threads: one.
+ * Fails: when a line is not what a node sends.
+ * Not here: asking (cli/nodelink.h), pagers and files (cli/outlet.h), JSON and CSV (the node).
+ *
+ *     func         | file                  | lineno
+ *     -------------|-----------------------|-------
+ *     forward_pass | /app/training_loop.py | 89
+ *
+ * On a terminal long cells are shortened so that lines fit; in a pipe nothing is. Widths come
+ * from the first PB_RESULT_HELD rows; what comes behind them is printed as it arrives.
+ */
+#ifndef PB_SHOW_RESULT_H
+#define PB_SHOW_RESULT_H
+
+#include "show/print.h"
+
+enum { PB_RESULT_HELD = 10000 };
+
+struct pb_result {
+    struct pb_print *out;
+    bool markdown;
+    struct pb_arena arena; /* of the result that is being read */
+    struct pb_result_column *columns;
+    size_t ncolumns;
+    const char **cells; /* clean text, row by row */
+    size_t nrows, cap;
+    bool streaming; /* the first rows are out */
+    size_t results; /* printed so far */
+};
+
+void pb_result_init(struct pb_result *r, struct pb_print *out, bool markdown);
+void pb_result_finish(struct pb_result *r);
+/* One line of the "rows" format: {"columns":[…]} or an array of cells. Prints into out->buf. */
+int pb_result_line(struct pb_result *r, const char *line, size_t len, struct pb_err *err);
+/* Nothing more will come: prints what is held. */
+void pb_result_end(struct pb_result *r);
+
+#endif
