@@ -1,0 +1,67 @@
+-- hung_collectives: operations between ranks that do not end, with who waits and who is not there
+--   problem     NAME       missing: this rank has not come; waiting: it is in the operation
+--   rank        INT        rank in its job
+--   op          NAME       the operation that does not end; unknown if it began before the agent
+--   group_name  NAME       process group
+--   seq         INT        number of the operation in its group
+--   last_seq    INT        number of the last one that this rank has begun
+--   waiting_s   REAL  s    how long the first rank has been waiting
+--   func        NAME       where this rank is in its own code: innermost function not of torch
+--   lineno      INT        and line
+--   file        NAME       and file
+--   job         NAME       job that the ranks belong to: its master's address
+--   host        NAME       machine
+--   pid         INT        process id
+WITH alive AS (
+    SELECT host, pid, rank FROM system.process WHERE attached
+),
+-- Where each rank has come to in each group.
+latest AS (
+    SELECT c.host, c.pid, coalesce(c.rank, a.rank) AS rank, c.job, c.group_name, c.seq, c.op,
+           c.state, c.timestamp
+    FROM python.comm AS c JOIN alive AS a ON c.host = a.host AND c.pid = a.pid
+    WHERE c.seq IS NOT NULL AND (c.op IS NULL OR c.op NOT IN ('send', 'recv'))
+    QUALIFY row_number() OVER (PARTITION BY c.host, c.pid, c.group_name
+                               ORDER BY c.seq DESC, c.state = 'seen', c.timestamp DESC,
+                                        c.state IN ('started', 'enqueued')) = 1
+),
+front AS (
+    SELECT job, group_name, max(seq) AS seq, min(seq) AS slowest
+    FROM latest GROUP BY job, group_name
+),
+-- Who is at the front: since when, and in what.
+waiting AS (
+    SELECT f.job, f.group_name, f.seq, any_value(l.op) AS op, min(l.timestamp) AS since
+    FROM front AS f JOIN latest AS l
+      ON l.job IS NOT DISTINCT FROM f.job AND l.group_name = f.group_name AND l.seq = f.seq
+    WHERE l.state = 'started' OR (l.state IN ('enqueued', 'seen') AND f.slowest < f.seq)
+    GROUP BY f.job, f.group_name, f.seq
+),
+hung AS (
+    SELECT CASE WHEN l.seq < w.seq THEN 'missing' ELSE 'waiting' END AS problem, l.rank, w.op,
+           w.group_name, w.seq, l.seq AS last_seq,
+           epoch(now() - w.since) AS waiting_s, w.job, l.host, l.pid
+    FROM waiting AS w JOIN latest AS l
+      ON l.job IS NOT DISTINCT FROM w.job AND l.group_name = w.group_name
+    WHERE epoch(now() - w.since) > 3
+      AND (l.seq < w.seq OR l.state IN ('started', 'enqueued', 'seen'))
+    UNION ALL
+    SELECT 'waiting', coalesce(c.rank, a.rank), c.op, c.group_name, c.seq, c.seq,
+           epoch(now() - c.timestamp), c.job, c.host, c.pid
+    FROM python.comm AS c JOIN alive AS a ON c.host = a.host AND c.pid = a.pid
+    WHERE c.op IN ('send', 'recv') AND epoch(now() - c.timestamp) > 3
+    GROUP BY a.rank, c.rank, c.op, c.group_name, c.seq, c.timestamp, c.job, c.host, c.pid
+    HAVING bool_and(c.state = 'started')
+),
+place AS (
+    SELECT host, pid, arg_min(func, distance) AS func, arg_min(lineno, distance) AS lineno,
+           arg_min(file, distance) AS file
+    FROM (SELECT host, pid, func, lineno, file,
+                 depth + CASE WHEN file LIKE '%/torch/%' THEN 100000 ELSE 0 END AS distance
+          FROM python.backtrace WHERE frame_type = 'python')
+    GROUP BY host, pid
+)
+SELECT h.problem, h.rank, h.op, h.group_name, h.seq, h.last_seq, h.waiting_s,
+       p.func, p.lineno, p.file, h.job, h.host, h.pid
+FROM hung AS h LEFT JOIN place AS p ON p.host = h.host AND p.pid = h.pid
+ORDER BY h.problem, h.rank

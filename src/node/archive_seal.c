@@ -1,0 +1,378 @@
+/*
+ * Sealing: from a ring into a file, before the rows are overwritten.
+ *
+ * A part holds rows that are whole, of one UTC date. Sealing stops before a row whose writer is
+ * still at it; such a row is passed over only when its process is gone, when the ring says that it
+ * dropped rows, or when waiting on would lose the rows behind it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "node/archive_internal.h"
+
+enum {
+    PART_ROWS = 1 << 20, /* most rows of one part */
+    MANY_ROWS = 1 << 18, /* enough for a file of good size: do not wait for more */
+    CHUNK = 8192,
+    PARTS_PER_LOOK = 4,
+};
+
+static const uint64_t MS = 1000000, SECOND = 1000000000, LAZY = PB_SEAL_LAZY_NS;
+static const int64_t DAY = INT64_C(86400000000000);
+
+struct job {
+    struct pb_archive *a;
+    struct pb_store_ring *ring;
+    struct pb_series *series;
+    bool alive, final;
+    bool late; /* others have waited long enough: only what cannot wait */
+    uint64_t now_ns;
+    int64_t wall_ns;
+    uint64_t next;
+    size_t column; /* the time of a row; SIZE_MAX: it has none */
+};
+
+static size_t time_column(const struct pb_reader *r)
+{
+    size_t first = SIZE_MAX;
+
+    for (size_t i = 0; i < r->ncolumns; i++) {
+        if (r->columns[i].type != PB_TIME)
+            continue;
+        if (strcmp(r->columns[i].name, "timestamp") == 0)
+            return i;
+        if (first == SIZE_MAX)
+            first = i;
+    }
+    return first;
+}
+
+/* A row cannot be older than its ring or newer than now, whatever it says. */
+static int64_t row_time(const struct job *j, int64_t ns)
+{
+    int64_t made = (int64_t)j->ring->reader.created_ns;
+
+    if (j->column == SIZE_MAX || ns == PB_NULL_INT || ns > j->wall_ns)
+        return j->wall_ns;
+    return ns < made && made <= j->wall_ns ? made : ns;
+}
+
+static uint64_t heap_position(const struct pb_reader *r)
+{
+    const struct pb_ring_head *head = (const struct pb_ring_head *)r->map;
+
+    return r->heap_size ? atomic_load_explicit(&head->heap_next, memory_order_relaxed) : 0;
+}
+
+static void count_lost(struct pb_archive *a, uint64_t rows)
+{
+    pthread_mutex_lock(&a->index);
+    a->status.lost_rows += rows;
+    pthread_mutex_unlock(&a->index);
+}
+
+/* A part in the making. */
+struct plan {
+    struct pb_part part;
+    uint64_t whole;   /* rows in it */
+    uint64_t skipped; /* rows passed over */
+    uint64_t end;     /* behind the last row looked at */
+};
+
+/* The part is made: rows that were passed over and that the ring did not drop are lost. */
+static void count_skipped(struct job *j, const struct plan *p)
+{
+    struct pb_sealing *s = &j->series->sealing;
+    uint64_t dropped = pb_reader_dropped(&j->ring->reader), before = s->skipped;
+
+    if (!p->skipped)
+        return;
+    s->skipped += p->skipped;
+    s->stuck_ns = 0;
+    if (s->skipped > dropped)
+        count_lost(j->a, s->skipped - (before > dropped ? before : dropped));
+}
+
+/* May sealing pass over a row that is not written yet? */
+static bool may_skip(struct job *j, const struct plan *p, uint64_t row)
+{
+    struct pb_sealing *s = &j->series->sealing;
+    const struct pb_reader *r = &j->ring->reader;
+
+    if (!j->alive || pb_reader_closed(r))
+        return true;
+    if (s->stuck != row || !s->stuck_ns) {
+        s->stuck = row;
+        s->stuck_ns = j->now_ns;
+    }
+    if (j->next - row >= r->capacity / 4 * 3)
+        return true;
+    /* A dropped row looks like one that is to come. */
+    return pb_reader_dropped(r) > s->skipped + p->skipped && j->now_ns - s->stuck_ns >= SECOND;
+}
+
+/* Takes up n copied rows; false when one of a later date ends the part. */
+static bool plan_rows(const struct job *j, struct plan *p, const uint64_t *rows,
+                      const int64_t *times, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int64_t ns = row_time(j, times[i]);
+        int32_t day = (int32_t)(ns / DAY);
+
+        if (!p->whole)
+            p->part.day = day;
+        else if (day > p->part.day)
+            return false;
+        p->whole++;
+        p->part.last = rows[i];
+        p->end = rows[i] + 1;
+        if (ns > p->part.last_ns)
+            p->part.last_ns = ns;
+    }
+    return true;
+}
+
+/* What the next part holds, from row `first` on. Nothing when whole is 0. */
+static void plan_part(struct job *j, uint64_t first, struct plan *p)
+{
+    uint64_t rows[CHUNK], pos = first, stuck;
+    uint64_t limit = j->next - first < PART_ROWS ? j->next : first + PART_ROWS;
+    int64_t times[CHUNK] = {0};
+    void *out[1] = {times};
+
+    *p = (struct plan){.part.first = first, .end = first};
+    while (pos < limit) {
+        size_t want = limit - pos < CHUNK ? (size_t)(limit - pos) : CHUNK;
+        size_t n = pb_reader_copy(&j->ring->reader, pos, want, &j->column,
+                                  j->column == SIZE_MAX ? 0 : 1, out, rows, &stuck);
+        bool waits = stuck < pos + want;
+
+        while (waits && n && rows[n - 1] > stuck)
+            n--;
+        if (!plan_rows(j, p, rows, times, n))
+            return;
+        if (waits && !may_skip(j, p, stuck))
+            return;
+        p->skipped += waits;
+        pos = waits ? stuck + 1 : pos + want;
+        p->end = pos;
+    }
+}
+
+static int commit(struct job *j, struct plan *p, const char *temp, const char *path,
+                  struct pb_err *err)
+{
+    struct pb_archive *a = j->a;
+    int rc;
+
+    pb_gate_change(&a->gate);
+    rc = rename(temp, path);
+    if (rc < 0) {
+        pb_err_set(err, PB_FAIL, "%s: %s", path, strerror(errno));
+    } else {
+        pthread_mutex_lock(&a->index);
+        p->part.seen = a->lake.scan + 1; /* a walk that has passed the folder shall not miss it */
+        pb_lake_add(&a->lake, j->series, &p->part);
+        j->series->ours = true;
+        a->status.sealed_rows += p->part.rows;
+        a->status.sealed_files++;
+        pthread_mutex_unlock(&a->index);
+        atomic_store(&j->ring->sealed, p->end);
+    }
+    pb_gate_close(&a->gate);
+    return rc;
+}
+
+static int write_part(struct job *j, struct plan *p, struct pb_err *err)
+{
+    char temp[PB_LAKE_PATH_MAX], path[PB_LAKE_PATH_MAX];
+    struct pb_archive *a = j->a;
+    uint64_t rows = 0;
+
+    if (pb_part_folder(&a->lake, &j->series->id, p->part.day, path) < 0 ||
+        pb_archive_temp(a, &j->series->id, &p->part, temp) < 0)
+        return pb_err_set(err, PB_FAIL, "%.64s…: the path is too long", a->lake.root);
+    if (pb_lake_make(path, err) < 0)
+        return -1;
+    if (a->writer.write(a->writer.arg, j->ring, p->part.first, p->part.last, temp, &rows,
+                        err) < 0)
+        goto remove_temp;
+    if (rows < p->whole)
+        count_lost(a, p->whole - rows); /* overwritten while it was being written */
+    if (!rows) {
+        unlink(temp);
+        atomic_store(&j->ring->sealed, p->end);
+        return 0;
+    }
+    pb_part_path(&a->lake, &j->series->id, &p->part, path);
+    if (pb_archive_finish_file(temp, &p->part, err) < 0 || commit(j, p, temp, path, err) < 0)
+        goto remove_temp;
+    pb_archive_sync_folder(path);
+    return 0;
+remove_temp:
+    unlink(temp);
+    return -1;
+}
+
+static void failed(struct job *j, struct pb_err *err)
+{
+    struct pb_sealing *s = &j->series->sealing;
+
+    pb_err_prefix(err, "history of %s, process %s", j->series->id.table, j->series->id.process);
+    pb_archive_reason(j->a, err);
+    s->wait_ns = s->wait_ns ? 2 * s->wait_ns : SECOND;
+    if (s->wait_ns > 60 * SECOND)
+        s->wait_ns = 60 * SECOND;
+    s->retry_ns = j->now_ns + s->wait_ns;
+}
+
+/* Seals parts from `first` on; true when something is left that could be sealed at once. */
+static bool seal(struct job *j, uint64_t first)
+{
+    struct pb_sealing *s = &j->series->sealing;
+    struct plan p;
+
+    for (int n = 0; first < j->next; n++) {
+        struct pb_err err = {0};
+
+        if (n == PARTS_PER_LOOK && !j->final)
+            return true;
+        plan_part(j, first, &p);
+        if (p.end == first)
+            break;
+        if (!p.whole) {
+            atomic_store(&j->ring->sealed, p.end);
+        } else if (write_part(j, &p, &err) < 0) {
+            failed(j, &err);
+            return false;
+        }
+        count_skipped(j, &p);
+        first = p.end;
+        s->wait_ns = s->retry_ns = 0;
+        s->since_ns = first < j->next ? j->now_ns : 0;
+        s->heap_at = heap_position(&j->ring->reader);
+        pb_archive_reason(j->a, NULL);
+    }
+    return false;
+}
+
+/* Rows when it is time to seal: half of the ring, less when it fills within two seconds. */
+static uint64_t enough_rows(const struct job *j)
+{
+    uint64_t capacity = j->ring->reader.capacity;
+
+    return j->series->sealing.pace * 2 > (double)capacity ? capacity / 4 : capacity / 2;
+}
+
+/* Rows or texts are about to be overwritten. */
+static bool is_urgent(const struct job *j, uint64_t rows)
+{
+    const struct pb_reader *r = &j->ring->reader;
+    uint64_t texts = heap_position(r) - j->series->sealing.heap_at;
+
+    return j->alive &&
+           (rows >= enough_rows(j) || (r->heap_size && texts >= r->heap_size / 2));
+}
+
+static bool is_due(const struct job *j, uint64_t rows)
+{
+    const struct pb_sealing *s = &j->series->sealing;
+
+    return j->final || !j->alive || pb_reader_closed(&j->ring->reader) || rows >= MANY_ROWS ||
+           j->now_ns - s->since_ns >= (uint64_t)atomic_load(&j->a->delay_ns);
+}
+
+static void measure_pace(const struct job *j)
+{
+    struct pb_sealing *s = &j->series->sealing;
+    double seconds = (double)(j->now_ns - s->look_ns) / 1e9;
+
+    s->pace = s->look && seconds > 0 && j->next > s->next_at
+                  ? (double)(j->next - s->next_at) / seconds
+                  : 0;
+}
+
+/* Nanoseconds until there are enough rows at this pace. */
+static uint64_t next_look(const struct job *j, uint64_t rows)
+{
+    const struct pb_sealing *s = &j->series->sealing;
+    uint64_t enough = enough_rows(j);
+    double wait;
+
+    if (!j->alive || (s->look && s->pace == 0) || j->now_ns < s->retry_ns)
+        return LAZY;
+    if (!s->look)
+        return 100 * MS;
+    wait = rows < enough ? (double)(enough - rows) / s->pace * 1e9 : 0;
+    return wait < 10e6 ? 10 * MS : wait < 100e6 ? (uint64_t)wait : 100 * MS;
+}
+
+static struct pb_series *series_of(struct pb_archive *a, const struct pb_store_ring *ring)
+{
+    const struct pb_store *store = ring->store;
+    struct pb_series_id id;
+    struct pb_series *s;
+
+    if (!pb_lake_is_table(ring->reader.name))
+        return NULL;
+    pb_series_name(&id, ring->reader.name, store->host, store->process.id,
+                   ring->reader.created_ns);
+    pthread_mutex_lock(&a->index);
+    s = pb_lake_series(&a->lake, &id);
+    pthread_mutex_unlock(&a->index);
+    return s;
+}
+
+static uint64_t look_at(struct job *j)
+{
+    struct pb_sealing *s = &j->series->sealing;
+    uint64_t first, sealed = atomic_load(&j->ring->sealed), wait;
+    bool more = false;
+
+    pb_reader_range(&j->ring->reader, &first, &j->next);
+    if (first > sealed) {
+        /* Those that were overwritten before this node came are not its loss. */
+        if (s->look)
+            count_lost(j->a, first - sealed);
+        atomic_store(&j->ring->sealed, first);
+        sealed = first;
+    }
+    measure_pace(j);
+    if (j->next <= sealed) {
+        s->since_ns = 0;
+        wait = next_look(j, 0);
+    } else {
+        if (!s->since_ns)
+            s->since_ns = j->now_ns;
+        wait = next_look(j, j->next - sealed);
+        if (j->now_ns < s->retry_ns && !j->final) {
+            more = false;
+        } else if (is_urgent(j, j->next - sealed)) {
+            atomic_store(&j->a->hot_ns, j->now_ns);
+            more = seal(j, sealed);
+        } else if (is_due(j, j->next - sealed)) {
+            more = j->late || seal(j, sealed);
+        }
+    }
+    s->next_at = j->next;
+    s->look_ns = j->now_ns;
+    s->look = j->a->look;
+    return more ? 0 : wait;
+}
+
+uint64_t pb_archive_seal(struct pb_archive *a, struct pb_store_ring *ring, bool alive,
+                         enum pb_seal_hurry hurry)
+{
+    struct job j = {.a = a, .ring = ring, .alive = alive, .final = hurry == PB_SEAL_ALL,
+                    .late = hurry == PB_SEAL_URGENT, .now_ns = pb_clock_ns(),
+                    .wall_ns = pb_clock_wall_ns(), .series = series_of(a, ring)};
+
+    if (!j.series)
+        return LAZY;
+    j.column = time_column(&ring->reader);
+    return look_at(&j);
+}

@@ -1,0 +1,89 @@
+/*
+ * discover.h - the stores on this machine, of living processes and of dead ones.
+ *
+ * Owns: every mapped ring. A snapshot is const, counted, and keeps its rings mapped.
+ * Threads: any; pb_discover_take is cheap enough for every query.
+ * Fails: a folder or ring that makes no sense is left out with a reason (probing.agents,
+ * probing.tables show it).
+ * Not here: writing rings (store/writer.h), their history (archive.h).
+ *
+ * Looked at: <root>/probing-<uid>/ for each of pb_home_roots, for this user (root: every
+ * user's); the same below /proc/PID/root of processes in another mount namespace; or one folder
+ * that the user named (--store DIR: either a user's folder or one process's).
+ */
+#ifndef PB_NODE_DISCOVER_H
+#define PB_NODE_DISCOVER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "node/scope.h"
+#include "store/reader.h"
+
+struct pb_store;
+
+struct pb_store_ring {
+    struct pb_reader reader;
+    const struct pb_store *store; /* whose it is: as first seen, without rings and status */
+    char file[PB_RING_NAME + 24]; /* in the store's folder */
+    ino_t inode;
+    _Atomic uint64_t sealed; /* rows with a lower number are in the archive; see archive.h */
+};
+
+/* meta: key=value lines the agent writes once. status: the same, rewritten at each change. */
+struct pb_store {
+    char path[256];
+    struct pb_scope_process process;
+    pid_t ns_pid; /* as the process sees itself */
+    uid_t uid;
+    char host[64];
+    int64_t rank, world_size, local_rank; /* -1: unknown */
+    char *meta, *status; /* whole texts, terminated; "" when there is none */
+    char *troubles;      /* lines "<file>: what is wrong with it", or "" */
+    struct pb_store_ring **rings; /* by file name */
+    size_t nrings;
+};
+
+struct pb_stores {
+    struct pb_store **stores; /* by pid, then start */
+    size_t nstores;
+    uint64_t changes; /* differs when tables, columns or processes differ */
+    _Atomic int refs;
+};
+
+struct pb_discover;
+
+struct pb_discover_opts {
+    const char *store_dir; /* only this folder, or NULL */
+    /*
+     * Nodes of other data folders than this measure the same machine: what they wrote is left
+     * out. NULL: it is not.
+     */
+    const char *data_dir;
+    /* A ring is seen for the first time and by nobody else yet: say what is sealed; or NULL. */
+    void (*adopt)(void *arg, struct pb_store_ring *ring);
+    void *arg;
+    /* Settings store.keep_hours and store.keep_mb as of now, for pb_discover_collect; or NULL. */
+    void (*keep)(void *arg, int64_t *ret_hours, int64_t *ret_mb);
+};
+
+int pb_discover_create(struct pb_discover **ret, const struct pb_discover_opts *o,
+                       struct pb_err *err);
+void pb_discover_destroy(struct pb_discover *d);
+/*
+ * Looks again unless that was done in the last max_age_ms; below 0: also for processes in other
+ * mount namespaces, which are looked for every two seconds only. Give back with pb_stores_drop.
+ */
+struct pb_stores *pb_discover_take(struct pb_discover *d, int max_age_ms);
+void pb_stores_drop(struct pb_stores *s);
+
+/* Value of a key in meta or status, copied into the arena; NULL when there is none. */
+char *pb_store_value(const char *lines, const char *key, struct pb_arena *a);
+/* A folder's files worth keeping go by age and size here; never those of a living process. */
+void pb_discover_collect(struct pb_discover *d);
+
+#endif

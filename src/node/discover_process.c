@@ -1,0 +1,141 @@
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/home.h"
+#include "host/alloc.h"
+#include "host/proc.h"
+#include "node/discover_internal.h"
+
+#define NS_PER_S 1000000000ll
+
+bool pb_process_id_parse(const char *id, pid_t *ret_pid, uint64_t *ret_start)
+{
+    static const char digits[] = "0123456789";
+    size_t pid_len = strspn(id, digits), start_len;
+    long pid;
+
+    if (!pid_len || pid_len > 10 || id[pid_len] != '-')
+        return false;
+    start_len = strspn(id + pid_len + 1, digits);
+    if (!start_len || start_len > 19 || id[pid_len + 1 + start_len])
+        return false;
+    pid = strtol(id, NULL, 10);
+    if (pid <= 0 || pid > INT32_MAX)
+        return false;
+    *ret_pid = (pid_t)pid;
+    *ret_start = strtoull(id + pid_len + 1, NULL, 10);
+    return true;
+}
+
+static int64_t clock_of(clockid_t id)
+{
+    struct timespec ts;
+
+    clock_gettime(id, &ts);
+    return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+int64_t pb_now_ns(void)
+{
+    return clock_of(CLOCK_REALTIME);
+}
+
+int64_t pb_process_since_ns(uint64_t start)
+{
+    int64_t tick = NS_PER_S / sysconf(_SC_CLK_TCK);
+
+    return clock_of(CLOCK_REALTIME) - clock_of(CLOCK_BOOTTIME) + (int64_t)start * tick;
+}
+
+/* Is it the folder's: its number inside, its age, its owner? */
+static bool fits(const struct pb_folder *f, pid_t pid)
+{
+    struct pb_proc_status st;
+
+    if (pb_home_start_time(pid) != f->process.start || pb_proc_status(&st, pid, NULL) < 0)
+        return false;
+    /* What root was when it began may have become somebody else. */
+    return st.ns_pid == f->ns_pid && st.tgid == pid &&
+           (st.euid == f->owner || st.uid == f->owner || f->owner == 0);
+}
+
+static ino_t pid_namespace(const char *pid)
+{
+    char path[64];
+    struct stat st;
+
+    snprintf(path, sizeof path, "/proc/%.20s/ns/pid", pid);
+    return stat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+void pb_inner_pids_forget(struct pb_inner_pids *p)
+{
+    free(p->v);
+    *p = (struct pb_inner_pids){0};
+}
+
+static void list_inner(struct pb_inner_pids *p)
+{
+    ino_t own = pid_namespace("self");
+    DIR *dir = opendir("/proc");
+    struct dirent *e;
+
+    p->listed = true;
+    while (dir && (e = readdir(dir))) {
+        pid_t pid = (pid_t)atoi(e->d_name);
+        ino_t its = pid > 0 ? pid_namespace(e->d_name) : 0;
+
+        if (!its || its == own)
+            continue;
+        if (p->n % 64 == 0)
+            p->v = pb_alloc_resize(p->v, (p->n + 64) * sizeof *p->v);
+        p->v[p->n++] = pid;
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* A process of another pid namespace whose number there is the folder's. */
+static pid_t find_inner(const struct pb_folder *f, struct pb_inner_pids *p)
+{
+    if (!p->listed)
+        list_inner(p);
+    for (size_t i = 0; i < p->n; i++)
+        if (fits(f, p->v[i]))
+            return p->v[i];
+    return 0;
+}
+
+void pb_folder_judge(struct pb_folder *f, struct pb_inner_pids *inner)
+{
+    pid_t pid = fits(f, f->ns_pid) ? f->ns_pid : find_inner(f, inner);
+
+    f->judged = true;
+    f->process.live = pid > 0;
+    f->process.pid = pid > 0 ? pid : f->ns_pid;
+    if (!pid)
+        return;
+    f->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    /* The number may have gone to another one just before. */
+    if (f->pidfd >= 0 && !fits(f, pid)) {
+        close(f->pidfd);
+        f->pidfd = -1;
+        f->process.live = false;
+    }
+}
+
+bool pb_folder_lives(const struct pb_folder *f)
+{
+    struct pollfd p = {.fd = f->pidfd, .events = POLLIN};
+
+    if (f->pidfd >= 0)
+        return poll(&p, 1, 0) == 0;
+    return pb_home_start_time(f->process.pid) == f->process.start;
+}

@@ -1,0 +1,162 @@
+/*
+ * conn.h - connections and listeners, the inside of the server.
+ *
+ * Owns: a server owns its listeners and connections; a connection its socket.
+ * Threads: the loop's thread owns every connection but those that are busy; a busy one belongs
+ * to the thread that answers it until it is handed back. What others may touch says so.
+ * Fails: a connection that misbehaves is answered, if that makes sense, and closed.
+ * Not here: routes (request.h).
+ *
+ *     accept ─► HEAD ─► (guard) ─► READY ─► BUSY ─► HEAD …      one thread reads all heads,
+ *                 └──────────────────────────┴────► LINGER ─► closed
+ *
+ * Only a request that is complete up to its empty line and permitted gets a thread. Those who
+ * send slowly, or nothing, or nonsense, cost a buffer; when there are too many of them, the
+ * oldest goes.
+ */
+#ifndef PB_NODE_HTTP_CONN_H
+#define PB_NODE_HTTP_CONN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "host/buf.h"
+#include "host/http.h"
+#include "node/http/request.h"
+#include "node/scope.h"
+
+/* Milliseconds. */
+struct pb_limits {
+    int head;        /* from the first byte of a head to its last */
+    int idle;        /* between two requests */
+    int body;        /* without a byte of the body */
+    int queue;       /* for a free thread */
+    int linger;      /* for the client to read the last answer */
+    int write;       /* without the reader taking a byte */
+    int local_write; /* the same on the Unix socket: a pager waits for people */
+};
+
+enum {
+    PB_SERVER_HELD = 256, /* connections, each for Unix and TCP */
+    PB_SERVER_BUSY = 64,  /* requests answered at once, each for Unix and TCP */
+    PB_SERVER_LISTENERS = 32,
+    PB_LISTENER_OWNERS = 256,
+    PB_TOKEN_MAX = 80,
+};
+
+/* Who asked for a listener. */
+struct pb_owner {
+    char id[PB_PROCESS_ID_MAX]; /* "" is the node itself */
+    char token[PB_TOKEN_MAX];
+};
+
+/* A slot; slot 0 is the Unix socket. Under the server's lock but for `conns`, the loop's. */
+struct pb_listener {
+    int fd; /* -1: closed */
+    bool tcp, no_token;
+    bool armed; /* the loop listens to it */
+    char bound[PB_HTTP_NAME_MAX + 8];
+    char host[PB_HTTP_NAME_MAX]; /* as asked for */
+    struct pb_owner *owners;
+    size_t nowners;
+    _Atomic int conns;
+};
+
+enum pb_conn_state { PB_CONN_HEAD, PB_CONN_READY, PB_CONN_BUSY, PB_CONN_LINGER };
+
+/* The answer that is being made. */
+struct pb_reply {
+    int status;
+    const char *type;
+    struct pb_buf out;
+    struct pb_buf notes; /* header lines, or trailer lines */
+    bool sent, chunked, ended, head_only, upgraded;
+};
+
+struct pb_conn {
+    struct pb_conn *prev, *next; /* all connections, longest waiting first */
+    struct pb_conn *done;        /* queue of those handed back */
+    struct pb_server *server;
+    struct pb_listener *listener;
+    bool tcp;
+    int fd;
+    enum pb_conn_state state; /* the loop's */
+    uint64_t deadline;        /* the loop's */
+    struct pb_http_head head;
+    const struct pb_route *route;
+    struct pb_reply reply;
+    bool close;        /* after this answer */
+    pthread_t thread;  /* while busy */
+    size_t at, len;    /* bytes of in that are not dealt with: in[at..len) */
+    pthread_mutex_t lock;
+    int watched;       /* under lock: shut down when the client goes */
+    _Atomic bool gone;
+    char in[PB_HTTP_HEAD_MAX + 8192];
+};
+
+struct pb_server {
+    struct pb_node *node;
+    const struct pb_route *const *routes;
+    struct pb_limits limits;
+    char path[108]; /* of the Unix socket */
+    struct stat path_was;
+    int epoll, wake;
+    pthread_t thread;
+    _Atomic bool stopping;
+    struct pb_conn *oldest, *newest; /* the loop's, as are the counts */
+    int held[2], busy[2];            /* Unix, TCP */
+    uint64_t accept_again;           /* listeners rest until then: out of descriptors */
+    char host[64];
+
+    pthread_mutex_t lock; /* for what follows */
+    struct pb_listener listeners[PB_SERVER_LISTENERS];
+    struct pb_conn *done;
+
+    _Atomic int active;
+    _Atomic uint64_t last_ns;
+};
+
+/* server.c: as pb_server_create, with other routes and limits. */
+int pb_server_create_with(struct pb_server **ret, struct pb_node *node,
+                          const struct pb_route *const *routes, const struct pb_limits *limits,
+                          const char *socket_path, struct pb_err *err);
+extern const struct pb_limits pb_server_limits;
+
+/* loop.c: the thread that accepts, reads heads and keeps the time. */
+void *pb_server_loop(void *server);
+void pb_server_wake(struct pb_server *s);
+/* Says that nothing more will come, and waits for the client to have read what did. */
+void pb_conn_linger(struct pb_conn *c);
+
+/* pool.c, called by the loop between two rounds of events: one of them may name a connection. */
+/* Takes in whoever waits; the oldest idle ones make room. Under the server's lock. */
+void pb_conns_accept(struct pb_server *s, struct pb_listener *l);
+/* It is the newest again. */
+void pb_conn_renew(struct pb_conn *c);
+void pb_conn_close(struct pb_conn *c);
+
+/* worker.c: starts the thread that answers; -1 when there is none to be had. */
+int pb_conn_answer(struct pb_conn *c);
+/* From the loop: nobody reads the answer any more. */
+void pb_conn_abandon(struct pb_conn *c);
+
+/* reply.c */
+/* A whole small answer for a request that no route sees; also ends a broken one. */
+void pb_conn_refuse(struct pb_conn *c, int status, const char *code, const char *message,
+                    const char *header);
+int pb_conn_send(struct pb_conn *c, const void *data, size_t len);
+
+/* listener.c */
+int pb_listener_open_unix(struct pb_server *s, const char *path, struct pb_err *err);
+/* Closes the listeners whose owners are all gone; true while there are any with owners. */
+bool pb_listeners_review(struct pb_server *s);
+void pb_listener_close(struct pb_listener *l);
+/* The default target of a listener, in the arena; NULL when it is the node's own. */
+char *pb_listener_owners(struct pb_server *s, const struct pb_listener *l, struct pb_arena *a);
+bool pb_listener_accepts(struct pb_server *s, const struct pb_listener *l, const char *token);
+
+#endif

@@ -1,0 +1,179 @@
+#include "node/http/guard.h"
+
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "host/nearest.h"
+
+static int refuse(struct pb_refusal *r, int status, const char *code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static int refuse(struct pb_refusal *r, int status, const char *code, const char *fmt, ...)
+{
+    va_list ap;
+
+    r->status = status;
+    r->code = code;
+    va_start(ap, fmt);
+    vsnprintf(r->message, sizeof r->message, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+/* The name in a Host header: without port and brackets. */
+static bool host_name(const char *value, char *buf, size_t cap)
+{
+    bool bracket = *value == '[';
+    size_t len = bracket ? strcspn(++value, "]") : strcspn(value, ":");
+
+    if (len == 0 || len >= cap)
+        return false;
+    memcpy(buf, value, len);
+    buf[len] = '\0';
+    return true;
+}
+
+static bool is_address(const char *name)
+{
+    unsigned char bytes[16];
+
+    return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
+}
+
+/*
+ * A page of another site can have its name point to this machine and then read the answers as its
+ * own. It cannot do that under the name of this machine or by an address.
+ */
+static bool is_this_machine(const struct pb_conn *c, const char *value)
+{
+    char name[PB_HTTP_NAME_MAX];
+    size_t own = strlen(c->server->host);
+
+    if (!value || !host_name(value, name, sizeof name))
+        return false;
+    return is_address(name) || strcasecmp(name, "localhost") == 0 ||
+           strcasecmp(name, c->listener->host) == 0 ||
+           (own && strncasecmp(name, c->server->host, own) == 0 &&
+            (name[own] == '\0' || name[own] == '.'));
+}
+
+/* A browser says where a request comes from; other programs do not send these. */
+static bool is_cross_site(const struct pb_http_head *h)
+{
+    const char *origin = pb_http_header(h, "Origin"), *host = pb_http_header(h, "Host");
+    const char *site = pb_http_header(h, "Sec-Fetch-Site");
+
+    if (site && strcasecmp(site, "same-origin") != 0 && strcasecmp(site, "none") != 0)
+        return true;
+    return origin &&
+           (strncasecmp(origin, "http://", 7) != 0 || !host || strcasecmp(origin + 7, host) != 0);
+}
+
+static const char *token_of(const struct pb_http_head *h)
+{
+    const char *value = pb_http_header(h, "Authorization");
+
+    if (value && strncasecmp(value, "Bearer ", 7) == 0)
+        return value + 7 + strspn(value + 7, " ");
+    return pb_http_header(h, "X-Probing-Token");
+}
+
+static int check_token(struct pb_conn *c, struct pb_refusal *r)
+{
+    const char *token = token_of(&c->head);
+
+    if (c->listener->no_token || (token && pb_listener_accepts(c->server, c->listener, token)))
+        return 0;
+    strcpy(r->header, "WWW-Authenticate: Bearer realm=\"probing\"\r\n");
+    return refuse(r, 401, "denied",
+                  "%s: give the one in ~/.config/probing/token of the user who runs the node (or "
+                  "its PROBING_TOKEN): probing --token TOKEN, $PROBING_TOKEN, or the header "
+                  "Authorization: Bearer TOKEN",
+                  token ? "wrong token" : "no token");
+}
+
+/* From another machine, or from a browser on this one. */
+static int check_stranger(struct pb_conn *c, const struct pb_route *route, struct pb_refusal *r)
+{
+    bool open = route && route->flags & PB_ROUTE_OPEN;
+
+    if (c->listener->fd < 0)
+        return refuse(r, 403, "denied", "the process that opened this port has ended");
+    if (is_cross_site(&c->head))
+        return refuse(r, 403, "denied", "requests from another site's page are refused");
+    if ((open || c->listener->no_token) && c->head.nheaders &&
+        !is_this_machine(c, pb_http_header(&c->head, "Host")))
+        return refuse(r, 403, "denied",
+                      "the Host header names no address and not this machine: use its address");
+    return open ? 0 : check_token(c, r);
+}
+
+static int not_found(struct pb_conn *c, struct pb_refusal *r)
+{
+    struct pb_nearest near = PB_NEAREST_INIT(c->head.path);
+    const char *best;
+
+    for (const struct pb_route *const *p = c->server->routes; *p; p++)
+        pb_nearest_offer(&near, (*p)->path);
+    best = pb_nearest_result(&near);
+    return refuse(r, 404, "not_found", "no %.100s here%s%s", c->head.path,
+                  best ? "; nearest: " : "", best ? best : ": GET / names what there is");
+}
+
+static int wrong_method(struct pb_conn *c, struct pb_refusal *r)
+{
+    size_t n = (size_t)snprintf(r->header, sizeof r->header, "Allow:");
+
+    for (const struct pb_route *const *p = c->server->routes; *p; p++)
+        if (strcmp((*p)->path, c->head.path) == 0 && n < sizeof r->header - 24)
+            n += (size_t)snprintf(r->header + n, sizeof r->header - n, "%s %s%s",
+                                  r->header[n - 1] == ':' ? "" : ",", (*p)->method,
+                                  strcmp((*p)->method, "GET") == 0 ? ", HEAD" : "");
+    snprintf(r->header + n, sizeof r->header - n, "\r\n");
+    return refuse(r, 405, "method", "%.20s is not for %.100s", c->head.method, c->head.path);
+}
+
+static int check_body(struct pb_conn *c, struct pb_refusal *r)
+{
+    const struct pb_http_head *h = &c->head;
+    const char *type = pb_http_header(h, "Content-Type");
+
+    if (pb_http_header(h, "Expect") && !h->expect_continue)
+        return refuse(r, 417, "usage", "only 100-continue can be expected");
+    if (strcmp(h->method, "POST") != 0)
+        return h->length > 0 || h->chunked ? refuse(r, 400, "usage", "GET takes no body") : 0;
+    if (!pb_http_lists(type, "application/json"))
+        return refuse(r, 415, "usage", "the body must be JSON: Content-Type: application/json");
+    if (h->length > PB_HTTP_BODY_MAX)
+        return refuse(r, 413, "too_large", "the body is longer than %d MB", PB_HTTP_BODY_MAX >> 20);
+    return 0;
+}
+
+int pb_guard_check(struct pb_conn *c, struct pb_refusal *ret)
+{
+    const struct pb_route *route = NULL, *same_path = NULL;
+    const char *method = strcmp(c->head.method, "HEAD") == 0 ? "GET" : c->head.method;
+
+    *ret = (struct pb_refusal){0};
+    for (const struct pb_route *const *p = c->server->routes; *p && !route; p++) {
+        if (strcmp((*p)->path, c->head.path) != 0)
+            continue;
+        same_path = *p;
+        if (strcmp((*p)->method, method) == 0)
+            route = *p;
+    }
+    if (c->tcp && check_stranger(c, route, ret) < 0)
+        return -1;
+    if (!same_path)
+        return not_found(c, ret);
+    if (!route)
+        return wrong_method(c, ret);
+    if (c->tcp && route->flags & PB_ROUTE_LOCAL)
+        return refuse(ret, 403, "denied", "%s is only for this machine: use the Unix socket",
+                      route->path);
+    c->route = route;
+    return check_body(c, ret);
+}

@@ -1,0 +1,289 @@
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "host/alloc.h"
+#include "host/http_dial.h"
+#include "host/proc.h"
+#include "node/http/conn.h"
+#include "node/http/server.h"
+
+#define BACKLOG 256
+
+void pb_listener_close(struct pb_listener *l)
+{
+    if (l->fd >= 0)
+        close(l->fd);
+    l->fd = -1;
+    l->armed = false;
+    free(l->owners);
+    l->owners = NULL;
+    l->nowners = 0;
+}
+
+/*
+ * The socket gets its name when somebody already listens on it, so that whoever finds the name
+ * can connect. A name that nobody answers to was left behind by a node that was killed.
+ */
+int pb_listener_open_unix(struct pb_server *s, const char *path, struct pb_err *err)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int n = snprintf(at.sun_path, sizeof at.sun_path, "%s.%d", path, (int)getpid());
+    int fd, other;
+
+    if (n < 0 || (size_t)n >= sizeof at.sun_path)
+        return pb_err_set(err, PB_USAGE, "%s: too long for a socket", path);
+    other = pb_http_dial_unix(path, 1000, NULL);
+    if (other >= 0) {
+        close(other);
+        return pb_err_set(err, PB_FAIL, "%s: a node is running already", path);
+    }
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return pb_err_set(err, PB_FAIL, "socket: %s", strerror(errno));
+    unlink(at.sun_path);
+    if (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || chmod(at.sun_path, 0600) < 0 ||
+        listen(fd, BACKLOG) < 0 || rename(at.sun_path, path) < 0 || lstat(path, &s->path_was) < 0) {
+        pb_err_set(err, PB_FAIL, "%s: %s", path, strerror(errno));
+        unlink(at.sun_path);
+        close(fd);
+        return -1;
+    }
+    memcpy(s->path, path, strlen(path) + 1);
+    s->listeners[0].fd = fd;
+    return 0;
+}
+
+/* An owner that is the process it was; one that waits for its parent to look is not. */
+static bool is_alive(const char *id)
+{
+    struct pb_proc_stat stat;
+    unsigned long long start;
+    int pid;
+
+    return sscanf(id, "%d-%llu", &pid, &start) == 2 && pb_proc_stat(&stat, pid, 0, NULL) == 0 &&
+           stat.start_time == start && stat.state != 'Z' && stat.state != 'X';
+}
+
+bool pb_listeners_review(struct pb_server *s)
+{
+    bool owned = false;
+
+    for (int i = 1; i < PB_SERVER_LISTENERS; i++) {
+        struct pb_listener *l = &s->listeners[i];
+        size_t kept = 0;
+
+        if (l->fd < 0)
+            continue;
+        for (size_t k = 0; k < l->nowners; k++)
+            if (!l->owners[k].id[0] || is_alive(l->owners[k].id)) {
+                owned |= l->owners[k].id[0] != '\0';
+                l->owners[kept++] = l->owners[k];
+            }
+        l->nowners = kept;
+        if (kept == 0)
+            pb_listener_close(l);
+    }
+    return owned;
+}
+
+char *pb_listener_owners(struct pb_server *s, const struct pb_listener *l, struct pb_arena *a)
+{
+    char *list = NULL;
+
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < l->nowners; i++) {
+        if (!l->owners[i].id[0]) {
+            list = NULL;
+            break;
+        }
+        list = pb_arena_printf(a, "%s%s%s", list ? list : "", list ? "," : "", l->owners[i].id);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return list;
+}
+
+/* Takes the same time wherever the first difference is. */
+static bool equal(const char *a, const char *b)
+{
+    size_t la = strlen(a), lb = strlen(b);
+    volatile unsigned char differs = la != lb;
+
+    for (size_t i = 0; i < la; i++)
+        differs |= (unsigned char)(a[i] ^ b[lb ? i % lb : 0]);
+    return !differs;
+}
+
+bool pb_listener_accepts(struct pb_server *s, const struct pb_listener *l, const char *token)
+{
+    bool good = false;
+
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < l->nowners; i++)
+        good |= l->owners[i].token[0] && equal(token, l->owners[i].token);
+    pthread_mutex_unlock(&s->lock);
+    return good;
+}
+
+static void address_text(const struct sockaddr *at, socklen_t len, char *buf, size_t cap)
+{
+    char host[128] = "", port[16] = "";
+
+    getnameinfo(at, len, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(buf, cap, at->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+/* The address to bind to: the first of the fourth version, else the first. */
+static int resolve(const char *address, char *host, struct sockaddr_storage *ret,
+                   socklen_t *ret_len, struct pb_err *err)
+{
+    struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
+    struct addrinfo *found, *best;
+    char port[8];
+    const char *name;
+    int rc;
+
+    if (pb_http_split(address, host, port, err) < 0)
+        return -1;
+    name = strcmp(host, "*") == 0 ? "0.0.0.0" : *host ? host : "127.0.0.1";
+    rc = getaddrinfo(name, port, &want, &found);
+    if (rc != 0)
+        return pb_err_set(err, PB_USAGE, "%s: %s", address, gai_strerror(rc));
+    best = found;
+    for (struct addrinfo *p = found; p; p = p->ai_next)
+        if (p->ai_family == AF_INET && best->ai_family != AF_INET)
+            best = p;
+    memcpy(ret, best->ai_addr, best->ai_addrlen);
+    *ret_len = best->ai_addrlen;
+    freeaddrinfo(found);
+    return 0;
+}
+
+static int bind_tcp(const struct sockaddr_storage *at, socklen_t len, const char *text,
+                    struct pb_err *err)
+{
+    int fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+
+    if (fd < 0)
+        return pb_err_set(err, PB_FAIL, "socket: %s", strerror(errno));
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(fd, (const struct sockaddr *)at, len) == 0 && listen(fd, BACKLOG) == 0)
+        return fd;
+    if (errno == EADDRINUSE)
+        pb_err_set(err, PB_FAIL, "%s: in use by another program", text);
+    else if (errno == EACCES)
+        pb_err_set(err, PB_DENIED, "%s: not permitted: ports below 1024 are root's", text);
+    else
+        pb_err_set(err, PB_FAIL, "%s: %s", text, strerror(errno));
+    close(fd);
+    return -1;
+}
+
+/* Under lock: the listener that is this address already, or whose address covers it. */
+static struct pb_listener *find(struct pb_server *s, const char *text)
+{
+    const char *port = strrchr(text, ':');
+    char all[32];
+
+    snprintf(all, sizeof all, "%s%.6s", *text == '[' ? "[::]" : "0.0.0.0", port);
+    for (int i = 1; i < PB_SERVER_LISTENERS; i++)
+        if (s->listeners[i].fd >= 0 && strcmp(port, ":0") != 0 &&
+            (strcmp(s->listeners[i].bound, text) == 0 || strcmp(s->listeners[i].bound, all) == 0))
+            return &s->listeners[i];
+    return NULL;
+}
+
+/* Under lock. A slot is free again when the last connection it accepted is gone. */
+static struct pb_listener *open_new(struct pb_server *s, const struct sockaddr_storage *at,
+                                    socklen_t len, const char *text, struct pb_err *err)
+{
+    struct pb_listener *l = NULL;
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof bound;
+
+    for (int i = 1; i < PB_SERVER_LISTENERS && !l; i++)
+        if (s->listeners[i].fd < 0 && atomic_load(&s->listeners[i].conns) == 0)
+            l = &s->listeners[i];
+    if (!l) {
+        pb_err_set(err, PB_FAIL, "%s: this node listens at %d addresses already", text,
+                   PB_SERVER_LISTENERS - 1);
+        return NULL;
+    }
+    l->fd = bind_tcp(at, len, text, err);
+    if (l->fd < 0)
+        return NULL;
+    l->tcp = true;
+    getsockname(l->fd, (struct sockaddr *)&bound, &size);
+    address_text((struct sockaddr *)&bound, size, l->bound, sizeof l->bound);
+    return l;
+}
+
+/* Under lock. */
+static int add_owner(struct pb_listener *l, const struct pb_owner *o, struct pb_err *err)
+{
+    for (size_t i = 0; i < l->nowners; i++)
+        if (strcmp(l->owners[i].id, o->id) == 0) {
+            l->owners[i] = *o;
+            return 0;
+        }
+    if (l->nowners == PB_LISTENER_OWNERS)
+        return pb_err_set(err, PB_FAIL, "%s: too many processes share this port", l->bound);
+    l->owners = pb_alloc_resize(l->owners, (l->nowners + 1) * sizeof *l->owners);
+    l->owners[l->nowners++] = *o;
+    return 0;
+}
+
+static int read_owner(struct pb_owner *o, const struct pb_listen *w, struct pb_err *err)
+{
+    *o = (struct pb_owner){0};
+    if (w->owner && *w->owner) {
+        if (strlen(w->owner) >= sizeof o->id || !is_alive(w->owner))
+            return pb_err_set(err, PB_NO_TARGET, "%.60s: no such process", w->owner);
+        strcpy(o->id, w->owner);
+    }
+    if (w->no_token)
+        return 0;
+    if (!w->token || !*w->token)
+        return pb_token_read(o->token, sizeof o->token, true, err);
+    return pb_token_check(w->token, err) < 0 ? -1 : (strcpy(o->token, w->token), 0);
+}
+
+int pb_server_open(struct pb_server *s, const struct pb_listen *w, char *ret_bound, size_t cap,
+                   struct pb_err *err)
+{
+    struct sockaddr_storage at = {0};
+    char host[PB_HTTP_NAME_MAX], text[PB_HTTP_NAME_MAX + 8];
+    struct pb_listener *l;
+    struct pb_owner owner;
+    socklen_t len = 0;
+    int rc = -1;
+
+    if (read_owner(&owner, w, err) < 0 || resolve(w->address, host, &at, &len, err) < 0)
+        return -1;
+    address_text((struct sockaddr *)&at, len, text, sizeof text);
+    pthread_mutex_lock(&s->lock);
+    l = find(s, text);
+    if (l && l->no_token != w->no_token) {
+        pb_err_set(err, PB_FAIL, "%s: is open already, %s a token", l->bound,
+                   l->no_token ? "without" : "with");
+    } else {
+        if (!l)
+            l = open_new(s, &at, len, text, err);
+        if (l && !l->nowners) {
+            l->no_token = w->no_token;
+            memcpy(l->host, host, sizeof l->host);
+        }
+        rc = l ? add_owner(l, &owner, err) : -1;
+    }
+    if (rc == 0)
+        snprintf(ret_bound, cap, "%s", l->bound);
+    pthread_mutex_unlock(&s->lock);
+    pb_server_wake(s);
+    return rc;
+}

@@ -1,0 +1,18 @@
+/*
+ * process_agent.h - the agent of the process that a request names.
+ *
+ * Owns: nothing; the caller closes the agent.
+ * Threads: one.
+ * Fails: PB_NO_TARGET when there is no agent and none is to be loaded.
+ * Not here: the messages (host/agent.h).
+ */
+#ifndef PB_NODE_HTTP_PROCESS_AGENT_H
+#define PB_NODE_HTTP_PROCESS_AGENT_H
+
+#include "host/agent.h"
+#include "node/http/request.h"
+
+/* inject: loads the agent first when the process has none. */
+int pb_request_agent(pid_t pid, bool inject, struct pb_agent *ret, struct pb_err *err);
+
+#endif

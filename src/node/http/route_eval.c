@@ -1,0 +1,184 @@
+/*
+ * POST /api/eval - Python in a process; what it prints comes while it runs.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/proc.h"
+#include "node/http/process_agent.h"
+#include "node/http/request.h"
+
+/* What the agent may take beyond the time that the code has: interrupting it, and answering. */
+#define SLACK_MS 6000
+#define TIMEOUT_MAX_S 86400
+
+static void run(struct pb_request *rq);
+
+const struct pb_route pb_route_eval = {
+    .method = "POST",
+    .path = "/api/eval",
+    .doc = "Python: {code, target?, timeout?, main?, frame?, tid?}",
+    .run = run,
+};
+
+/* Bytes of a stream that belong to a character whose end is still to come. */
+struct tail {
+    char bytes[4];
+    size_t len;
+};
+
+struct stream {
+    struct pb_request *rq;
+    struct tail tails[2];
+};
+
+/* How many bytes at the end are the beginning of a UTF-8 character. */
+static size_t unfinished(const char *s, size_t len)
+{
+    for (size_t back = 1; back <= 3 && back <= len; back++) {
+        unsigned char c = (unsigned char)s[len - back];
+        size_t need = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+
+        if ((c & 0xc0) != 0x80)
+            return need > back ? back : 0;
+    }
+    return 0;
+}
+
+static void send_line(struct stream *s, const char *key, struct pb_buf *text)
+{
+    struct pb_buf line = PB_BUF_INIT;
+
+    /* A NUL would end the text; it has no place in what people read. */
+    for (size_t i = 0; i < text->len; i++)
+        if (!text->data[i])
+            text->data[i] = ' ';
+    pb_buf_putc(&line, '{');
+    pb_json_key(&line, key);
+    pb_json_string(&line, text->data);
+    pb_buf_puts(&line, "}\n");
+    pb_reply_write(s->rq, line.data, line.len);
+    pb_reply_flush(s->rq);
+    pb_buf_finish(&line);
+}
+
+static void pass_on(int fd, const void *data, size_t len, void *arg)
+{
+    struct stream *s = arg;
+    struct tail *tail = &s->tails[fd == 2];
+    struct pb_buf text = PB_BUF_INIT;
+    size_t hold;
+
+    pb_buf_add(&text, tail->bytes, tail->len);
+    pb_buf_add(&text, data, len);
+    hold = unfinished(text.data, text.len);
+    text.len -= hold;
+    memcpy(tail->bytes, text.data + text.len, hold);
+    tail->len = hold;
+    text.data[text.len] = '\0';
+    if (text.len)
+        send_line(s, fd == 2 ? "err" : "out", &text);
+    pb_buf_finish(&text);
+}
+
+static const char *result_name(enum pb_wire_result result)
+{
+    static const char *const names[] = {
+        [PB_WIRE_OK] = "ok",           [PB_WIRE_EXCEPTION] = "exception",
+        [PB_WIRE_REFUSED] = "refused", [PB_WIRE_NO_GIL] = "no_gil",
+        [PB_WIRE_EXPIRED] = "expired", [PB_WIRE_INTERRUPTED] = "interrupted",
+        [PB_WIRE_MORE] = "more",
+    };
+
+    return (size_t)result < sizeof names / sizeof *names ? names[result] : "refused";
+}
+
+static void send_done(struct pb_request *rq, enum pb_wire_result result, const char *why)
+{
+    struct pb_buf b = PB_BUF_INIT;
+
+    pb_buf_puts(&b, "{\"done\":{");
+    pb_json_key(&b, "result");
+    pb_json_string(&b, result_name(result));
+    pb_json_key(&b, "why");
+    pb_json_string(&b, why ? why : "");
+    pb_buf_puts(&b, "}}\n");
+    pb_reply_write(rq, b.data, b.len);
+    pb_reply_end(rq);
+    pb_buf_finish(&b);
+}
+
+static int read_question(struct pb_request *rq, pid_t pid, struct pb_wire_eval *e,
+                         struct pb_err *err)
+{
+    double timeout = pb_json_number(rq->body, "timeout", 0);
+    const struct pb_json *frame = pb_json_get(rq->body, "frame");
+    pid_t tid = (pid_t)pb_json_whole(rq->body, "tid", 0);
+    struct pb_proc_status status;
+
+    *e = (struct pb_wire_eval){0};
+    if (!(timeout >= 0 && timeout <= TIMEOUT_MAX_S))
+        return pb_err_set(err, PB_USAGE, "timeout is 0 to %d seconds", TIMEOUT_MAX_S);
+    e->timeout_ms = (uint32_t)(timeout * 1000);
+    if (pb_json_flag(rq->body, "main", false))
+        e->flags |= PB_WIRE_MAIN;
+    if ((frame && frame->type == PB_J_INT) || tid) {
+        e->flags |= PB_WIRE_FRAME;
+        e->frame = (int32_t)pb_json_whole(rq->body, "frame", 0);
+    }
+    if (e->flags == (PB_WIRE_MAIN | PB_WIRE_FRAME))
+        return pb_err_set(err, PB_USAGE, "main and frame exclude each other");
+    if (!tid)
+        return 0;
+    /* The target knows its threads by the numbers of its own namespace. */
+    if (pb_proc_status(&status, tid, NULL) < 0 || status.tgid != pid)
+        return pb_err_set(err, PB_NO_TARGET, "%d: no thread %d", (int)pid, (int)tid);
+    e->tid = status.ns_pid;
+    return 0;
+}
+
+static int wait_ms(const struct pb_agent *a, const struct pb_wire_eval *e)
+{
+    const char *said = strstr(a->hello, "timeout_ms=");
+
+    return (e->timeout_ms ? (int)e->timeout_ms : said ? atoi(said + 11) : 30000) + SLACK_MS;
+}
+
+static void evaluate(struct pb_request *rq, struct pb_agent *agent, const struct pb_wire_eval *e,
+                     const struct pb_json *code)
+{
+    struct stream stream = {.rq = rq};
+    enum pb_wire_result result = PB_WIRE_OK;
+    struct pb_err err = {0};
+    const char *why = NULL;
+    int rc;
+
+    pb_reply_begin(rq, 200, "application/x-ndjson");
+    /* Closing the connection interrupts the code. */
+    pb_request_watch(rq, agent->fd);
+    rc = pb_agent_ask(agent, PB_WIRE_EVAL, e, sizeof *e, code->s, code->len, wait_ms(agent, e),
+                      pass_on, &stream, rq->arena, &result, &why, &err);
+    pb_request_watch(rq, -1);
+    if (rc == 0)
+        send_done(rq, result, why);
+    else
+        pb_reply_error(rq, &err, -1, NULL);
+}
+
+static void run(struct pb_request *rq)
+{
+    const struct pb_json *code = pb_json_get(rq->body, "code");
+    struct pb_agent agent = {.fd = -1};
+    struct pb_wire_eval e;
+    struct pb_err err = {0};
+    pid_t pid;
+
+    if (!code || code->type != PB_J_STRING)
+        pb_err_set(&err, PB_USAGE, "no \"code\" in the body");
+    else if (pb_request_process(rq, &pid, &err) == 0 && read_question(rq, pid, &e, &err) == 0 &&
+             pb_request_agent(pid, true, &agent, &err) == 0)
+        evaluate(rq, &agent, &e, code);
+    if (err.code != PB_OK)
+        pb_reply_error(rq, &err, -1, NULL);
+    pb_agent_close(&agent);
+}

@@ -1,0 +1,142 @@
+/*
+ * POST /api/query - SQL in, rows out as they are made.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "node/http/request.h"
+#include "node/node.h"
+
+#define TIMEOUT_MAX_S 86400
+
+static void run(struct pb_request *rq);
+
+const struct pb_route pb_route_query = {
+    .method = "POST",
+    .path = "/api/query",
+    .doc = "SQL: {sql, target?, format?, max_rows?, timeout?}",
+    .run = run,
+};
+
+static const struct {
+    const char *name, *type;
+    enum pb_format format;
+} formats[] = {
+    {"rows", "application/x-ndjson", PB_FORMAT_ROWS},
+    {"json", "application/json", PB_FORMAT_JSON},
+    {"ndjson", "application/x-ndjson", PB_FORMAT_NDJSON},
+    {"csv", "text/csv; charset=utf-8", PB_FORMAT_CSV},
+    {"parquet", "application/vnd.apache.parquet", PB_FORMAT_PARQUET},
+};
+
+static int read_question(struct pb_request *rq, struct pb_query *q, const char **ret_type,
+                         struct pb_err *err)
+{
+    const char *format = pb_json_str(rq->body, "format", "json");
+    double timeout = pb_json_number(rq->body, "timeout", 0);
+    int64_t max_rows = pb_json_whole(rq->body, "max_rows", 0);
+
+    q->sql = pb_json_str(rq->body, "sql", NULL);
+    if (!q->sql)
+        return pb_err_set(err, PB_USAGE, "no \"sql\" in the body");
+    /* NaN is refused by the first comparison as well. */
+    if (!(timeout >= 0 && timeout <= TIMEOUT_MAX_S) || max_rows < 0)
+        return pb_err_set(err, PB_USAGE, "timeout is 0 to %d seconds, max_rows not negative",
+                          TIMEOUT_MAX_S);
+    q->timeout_ms = (int)(timeout * 1000);
+    q->max_rows = (uint64_t)max_rows;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(format, formats[i].name) == 0) {
+            q->format = formats[i].format;
+            *ret_type = formats[i].type;
+            return 0;
+        }
+    return pb_err_set(err, PB_USAGE, "format '%.20s' is none of rows, json, ndjson, csv, parquet",
+                      format);
+}
+
+static int sink(const void *data, size_t len, void *arg)
+{
+    return pb_reply_write(arg, data, len);
+}
+
+static void add_notices(struct pb_buf *b, struct pb_buf *lines, struct pb_arena *a)
+{
+    char *rest = lines->data ? pb_arena_strdup(a, lines->data) : NULL, *line;
+
+    pb_json_key(b, "notices");
+    pb_buf_putc(b, '[');
+    while ((line = strsep(&rest, "\n"))) {
+        if (!*line)
+            continue;
+        pb_json_comma(b);
+        pb_json_string(b, line);
+    }
+    pb_buf_putc(b, ']');
+}
+
+/* Rows end with a line that says so; other formats have no room for that but in a header. */
+static void finish(struct pb_request *rq, const struct pb_query *q, struct pb_sql_done *done)
+{
+    struct pb_buf b = PB_BUF_INIT;
+    char number[24];
+
+    if (q->format == PB_FORMAT_ROWS) {
+        pb_buf_puts(&b, "{\"done\":{");
+        pb_json_key(&b, "rows");
+        pb_json_int(&b, (int64_t)done->rows);
+        pb_json_key(&b, "truncated");
+        pb_json_bool(&b, done->truncated);
+        pb_json_key(&b, "ms");
+        pb_buf_printf(&b, "%.3f", done->ms);
+        add_notices(&b, &done->notices, rq->arena);
+        pb_buf_puts(&b, "}}\n");
+        pb_reply_write(rq, b.data, b.len);
+        pb_buf_finish(&b);
+    } else {
+        snprintf(number, sizeof number, "%llu", (unsigned long long)done->rows);
+        pb_reply_note(rq, "X-Probing-Rows", number);
+        pb_reply_note(rq, "X-Probing-Truncated", done->truncated ? "true" : "false");
+        if (done->notices.len)
+            pb_reply_note(rq, "X-Probing-Notices", done->notices.data);
+    }
+    pb_reply_end(rq);
+}
+
+/* Before the first byte is out it is an answer of its own; behind that, a last line or a break. */
+static void fail(struct pb_request *rq, const struct pb_query *q, const struct pb_sql_error *e)
+{
+    struct pb_buf b = PB_BUF_INIT;
+
+    if (!pb_reply_sent(rq)) {
+        pb_reply_error(rq, &e->err, e->at, e->nearest);
+        return;
+    }
+    if (q->format != PB_FORMAT_ROWS)
+        return;
+    pb_reply_error_json(&b, pb_reply_code(e->err.code), e->err.msg, e->at, e->nearest);
+    pb_buf_putc(&b, '\n');
+    pb_reply_write(rq, b.data, b.len);
+    pb_reply_end(rq);
+    pb_buf_finish(&b);
+}
+
+static void run(struct pb_request *rq)
+{
+    struct pb_scope scope;
+    struct pb_query q = {.scope = &scope, .cancelled = rq->gone, .sink = sink, .arg = rq};
+    struct pb_sql_error err = {.at = -1};
+    struct pb_sql_done done = {0};
+    const char *type = NULL;
+
+    if (read_question(rq, &q, &type, &err.err) < 0 || pb_request_scope(rq, &scope, &err.err) < 0) {
+        pb_reply_error(rq, &err.err, -1, NULL);
+        return;
+    }
+    pb_reply_begin(rq, 200, type);
+    if (pb_sql_run(rq->node->sql, &q, &done, &err) < 0)
+        fail(rq, &q, &err);
+    else
+        finish(rq, &q, &done);
+    pb_buf_finish(&done.notices);
+}

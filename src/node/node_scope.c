@@ -1,0 +1,226 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/home.h"
+#include "host/buf.h"
+#include "host/json.h"
+#include "host/proc.h"
+#include "node/discover_internal.h"
+#include "node/node.h"
+#include "node/places.h"
+
+#define TARGETS_MAX 4096
+/* Rows about a process that others wrote may be younger than its own last row. */
+#define SLACK_NS 2000000000ll
+
+struct search {
+    struct pb_node *node;
+    struct pb_stores *stores;
+    struct pb_arena *arena;
+    pid_t pid;
+    uint64_t start;
+    bool exact; /* start was given */
+};
+
+static bool fits(const struct search *s, const struct pb_scope_process *p)
+{
+    return p->pid == s->pid && (!s->exact || p->start == s->start);
+}
+
+/* The living one, or among the dead the one that died last; by its number here or inside. */
+static const struct pb_scope_process *among_stores(const struct search *s, bool live)
+{
+    const struct pb_scope_process *best = NULL;
+
+    for (size_t i = 0; i < s->stores->nstores; i++) {
+        const struct pb_store *store = s->stores->stores[i];
+        const struct pb_scope_process *p = &store->process;
+        bool match = fits(s, p) ||
+                     (s->exact && store->ns_pid == s->pid && p->start == s->start);
+
+        if (match && p->live == live && (!best || p->until_ns > best->until_ns))
+            best = p;
+    }
+    return best;
+}
+
+/* A process that has no store. */
+static bool living(const struct search *s, struct pb_scope_process *ret)
+{
+    uint64_t start = pb_home_start_time(s->pid);
+    struct pb_proc_status st;
+
+    if (s->node->opts.store_dir || !start || (s->exact && start != s->start) ||
+        pb_proc_status(&st, s->pid, NULL) < 0 || st.tgid != s->pid)
+        return false;
+    *ret = (struct pb_scope_process){.pid = s->pid, .start = start, .live = true,
+                                     .since_ns = pb_process_since_ns(start),
+                                     .until_ns = INT64_MAX};
+    snprintf(ret->id, sizeof ret->id, "%d-%llu", (int)s->pid, (unsigned long long)start);
+    return true;
+}
+
+static bool archived(const struct search *s, struct pb_scope_process *ret)
+{
+    struct pb_archive_process *v;
+    size_t n = s->node->archive ? pb_archive_processes(s->node->archive, s->arena, &v) : 0;
+    bool found = false;
+
+    for (size_t i = 0; i < n; i++) {
+        struct pb_scope_process p = {.until_ns = v[i].last_ns + SLACK_NS};
+
+        if (!pb_process_id_parse(v[i].id, &p.pid, &p.start) || !fits(s, &p) ||
+            (found && p.until_ns <= ret->until_ns))
+            continue;
+        snprintf(p.id, sizeof p.id, "%s", v[i].id);
+        p.since_ns = pb_process_since_ns(p.start);
+        if (p.since_ns > v[i].last_ns)
+            p.since_ns = 0; /* of another boot */
+        *ret = p;
+        found = true;
+    }
+    return found;
+}
+
+static int take_line(const void *data, size_t len, void *arg)
+{
+    pb_buf_add(arg, data, len);
+    return 0;
+}
+
+/* When a process that had no agent was last looked at, and since when without a long break. */
+static const char seen_sql[] =
+    "WITH t AS (SELECT timestamp AS seen,"
+    " timestamp - lag(timestamp) OVER (ORDER BY timestamp) AS gap"
+    " FROM system.cpu WHERE pid = %d) SELECT epoch_us(max(seen)),"
+    " epoch_us(max(seen) FILTER (gap IS NULL OR gap > INTERVAL 60 SECOND)) FROM t";
+
+/* Did any node look at processes from outside? */
+static bool has_samples(const struct search *s)
+{
+    for (size_t i = 0; i < s->stores->nstores; i++)
+        for (size_t k = 0; k < s->stores->stores[i]->nrings; k++)
+            if (strcmp(s->stores->stores[i]->rings[k]->reader.name, "system.cpu") == 0)
+                return true;
+    return s->node->archive;
+}
+
+/* Nobody wrote rows inside it, but the node took some from outside. */
+static bool sampled(const struct search *s, struct pb_scope_process *ret)
+{
+    struct pb_scope all = {.all = true};
+    struct pb_buf lines = PB_BUF_INIT;
+    struct pb_query q = {.sql = pb_arena_printf(s->arena, seen_sql, (int)s->pid), .scope = &all,
+                         .format = PB_FORMAT_ROWS, .sink = take_line, .arg = &lines};
+    struct pb_sql_error err = {0};
+    struct pb_sql_done done = {0};
+    struct pb_json row = {0};
+    const char *line;
+    bool found = false;
+
+    if (!s->exact && has_samples(s) && pb_sql_run(s->node->sql, &q, &done, &err) == 0 &&
+        lines.data && (line = strstr(lines.data, "\n[")) &&
+        pb_json_parse(s->arena, line + 1, strcspn(line + 1, "\n"), &row, NULL) == 0 &&
+        row.n == 2 && row.items[0].type == PB_J_INT && row.items[1].type == PB_J_INT) {
+        *ret = (struct pb_scope_process){.pid = s->pid,
+                                         .since_ns = row.items[1].v.i * 1000 - SLACK_NS,
+                                         .until_ns = row.items[0].v.i * 1000 + SLACK_NS};
+        snprintf(ret->id, sizeof ret->id, "%d-0", (int)s->pid);
+        found = true;
+    }
+    pb_buf_finish(&done.notices);
+    pb_buf_finish(&lines);
+    return found;
+}
+
+/* The number may be another's by now; what came later is not this one's. */
+static void end_before_the_next(const struct search *s, struct pb_scope_process *p)
+{
+    uint64_t start = s->node->opts.store_dir ? 0 : pb_home_start_time(p->pid);
+
+    if (p->live)
+        return;
+    if (start > p->start && pb_process_since_ns(start) < p->until_ns)
+        p->until_ns = pb_process_since_ns(start);
+    for (size_t i = 0; i < s->stores->nstores; i++) {
+        const struct pb_scope_process *q = &s->stores->stores[i]->process;
+
+        if (q->pid == p->pid && q->start != p->start && q->since_ns > p->since_ns &&
+            q->since_ns < p->until_ns)
+            p->until_ns = q->since_ns;
+    }
+}
+
+static void look_everywhere(struct search *s)
+{
+    pb_stores_drop(s->stores);
+    s->stores = pb_discover_take(s->node->discover, -1);
+}
+
+static int find(struct search *s, struct pb_scope_process *ret, struct pb_err *err)
+{
+    const struct pb_scope_process *p = among_stores(s, true);
+    bool plain = !p && living(s, ret);
+
+    if (plain && pb_places_elsewhere(s->pid)) {
+        look_everywhere(s);
+        p = among_stores(s, true);
+    }
+    if (!p && !plain)
+        p = among_stores(s, false);
+    if (p)
+        *ret = *p;
+    else if (!plain && !archived(s, ret) && !sampled(s, ret))
+        return pb_err_set(err, PB_NO_TARGET, "%d: no such process, and none that left rows",
+                          (int)s->pid);
+    end_before_the_next(s, ret);
+    return 0;
+}
+
+/* One word of the list: "1234" or "1234-5678". */
+static int find_word(struct search *s, const char *word, struct pb_scope_process *ret,
+                     struct pb_err *err)
+{
+    char *end;
+    long pid;
+
+    s->exact = pb_process_id_parse(word, &s->pid, &s->start);
+    if (!s->exact) {
+        pid = strtol(word, &end, 10);
+        if (end == word || *end || pid <= 0 || pid > INT32_MAX)
+            return pb_err_set(err, PB_NO_TARGET, "'%.60s' is no process", word);
+        s->pid = (pid_t)pid;
+    }
+    return find(s, ret, err);
+}
+
+int pb_node_scope(struct pb_node *n, const char *target, struct pb_arena *a,
+                  struct pb_scope *ret, struct pb_err *err)
+{
+    struct search s = {.node = n, .arena = a};
+    struct pb_scope_process *v, one;
+    size_t count = 1, used = 0;
+    char *words, *word;
+    int rc = 0;
+
+    *ret = (struct pb_scope){.all = true};
+    if (!target || !*target)
+        return 0;
+    for (const char *p = target; *p; p++)
+        count += *p == ',';
+    if (count > TARGETS_MAX)
+        return pb_err_set(err, PB_USAGE, "more than %d targets", TARGETS_MAX);
+    v = PB_NEW_N(a, struct pb_scope_process, count);
+    words = pb_arena_strdup(a, target);
+    s.stores = pb_discover_take(n->discover, 0);
+    while (rc == 0 && (word = strsep(&words, ","))) {
+        rc = find_word(&s, word, &one, err);
+        *ret = (struct pb_scope){.processes = v, .nprocesses = used};
+        if (rc == 0 && !pb_scope_has_id(ret, one.id))
+            v[used++] = one;
+    }
+    pb_stores_drop(s.stores);
+    *ret = (struct pb_scope){.processes = v, .nprocesses = used};
+    return rc;
+}

@@ -1,0 +1,163 @@
+#include <string.h>
+
+#include "host/agent.h"
+#include "host/buf.h"
+#include "host/nearest.h"
+#include "node/node.h"
+#include "node/node_settings.h"
+
+#define AGENT_TIMEOUT_MS 3000
+
+/* The one living process whose settings are meant, 0 for the node's own. */
+static pid_t whose(const struct pb_scope *scope)
+{
+    if (!scope || scope->all || scope->nprocesses != 1 || !scope->processes[0].live)
+        return 0;
+    return scope->processes[0].pid;
+}
+
+static void collect(int fd, const void *data, size_t len, void *arg)
+{
+    if (fd == 1)
+        pb_buf_add(arg, data, len);
+}
+
+/* Sends lines to the agent of a process; what it says comes into *ret_shown. */
+static int ask_agent(pid_t pid, const char *lines, struct pb_buf *ret_shown, struct pb_err *err)
+{
+    struct pb_arena a = PB_ARENA_INIT;
+    enum pb_wire_result result = PB_WIRE_OK;
+    const char *why = NULL;
+    struct pb_agent agent;
+    int rc = pb_agent_open(&agent, pid, AGENT_TIMEOUT_MS, err);
+
+    if (rc == 0) {
+        rc = pb_agent_ask(&agent, PB_WIRE_CONFIG, NULL, 0, lines, strlen(lines), AGENT_TIMEOUT_MS,
+                          collect, ret_shown, &a, &result, &why, err);
+        pb_agent_close(&agent);
+    }
+    if (rc == 0 && result != PB_WIRE_OK)
+        rc = pb_err_set(err, PB_FAIL, "%d: %s", (int)pid, why ? why : "the agent refused");
+    pb_arena_finish(&a);
+    return rc;
+}
+
+static int unknown(const char *key, size_t len, struct pb_err *err)
+{
+    char name[PB_SETTING_NAME_MAX] = "";
+    struct pb_nearest near = PB_NEAREST_INIT(name);
+    const char *best;
+
+    if (len > 8 && memcmp(key, "probing.", 8) == 0) {
+        key += 8;
+        len -= 8;
+    }
+    strncat(name, key, len < sizeof name ? len : sizeof name - 1);
+    for (int i = 0; i < PB_SETTING_COUNT; i++)
+        pb_nearest_offer(&near, pb_setting_list[i].name);
+    best = pb_nearest_result(&near);
+    return pb_err_set(err, PB_USAGE, "no setting '%s'%s%s", name, best ? "; nearest: " : "",
+                      best ? best : "");
+}
+
+int pb_node_settings_read(struct pb_node *n, const struct pb_scope *scope, struct pb_settings *ret,
+                          struct pb_err *err)
+{
+    pid_t pid = whose(scope);
+    struct pb_buf shown = PB_BUF_INIT;
+    struct pb_err asked = {0};
+    int rc;
+
+    pb_settings_init(ret);
+    if (!pid) {
+        for (int i = 0; i < PB_SETTING_COUNT; i++)
+            ret->v[i] = pb_node_setting(n, (enum pb_setting_id)i);
+        return 0;
+    }
+    rc = ask_agent(pid, "", &shown, &asked);
+    /* A process without an agent has the defaults. */
+    if (rc < 0 && asked.code == PB_NO_TARGET)
+        rc = 0;
+    else if (rc < 0)
+        *err = asked;
+    else if (shown.len)
+        rc = pb_settings_apply_lines(ret, shown.data, shown.len, NULL);
+    pb_buf_finish(&shown);
+    return rc;
+}
+
+static int set_own(struct pb_node *n, const char *line, struct pb_err *err)
+{
+    struct pb_settings s;
+
+    pb_node_settings_read(n, NULL, &s, NULL);
+    if (pb_settings_apply(&s, line, strlen(line), err) < 0)
+        return -1;
+    for (int i = 0; i < PB_SETTING_COUNT; i++)
+        atomic_store(&n->settings[i], s.v[i]);
+    if (n->archive)
+        pb_archive_configure(n->archive, &s);
+    return 0;
+}
+
+int pb_node_settings_write(struct pb_node *n, const struct pb_scope *scope, const char *line,
+                           struct pb_err *err)
+{
+    size_t len = strcspn(line, "=");
+    pid_t pid = whose(scope);
+    struct pb_buf shown = PB_BUF_INIT;
+    struct pb_settings checked;
+    int rc;
+
+    while (len && line[len - 1] == ' ')
+        len--;
+    if (pb_settings_find(line, len) < 0)
+        return unknown(line, len, err);
+    if (!pid)
+        return set_own(n, line, err);
+    pb_settings_init(&checked);
+    if (pb_settings_apply(&checked, line, strlen(line), err) < 0)
+        return -1;
+    rc = ask_agent(pid, line, &shown, err);
+    pb_buf_finish(&shown);
+    return rc;
+}
+
+int pb_node_get(struct pb_node *n, const struct pb_scope *scope, const char *key,
+                struct pb_arena *a, struct pb_node_value **ret, size_t *ret_n, struct pb_err *err)
+{
+    int only = key ? pb_settings_find(key, strlen(key)) : -1;
+    char value[PB_SETTING_VALUE_MAX];
+    struct pb_node_value *v;
+    struct pb_settings s;
+    size_t used = 0;
+
+    if (key && only < 0)
+        return unknown(key, strlen(key), err);
+    if (pb_node_settings_read(n, scope, &s, err) < 0)
+        return -1;
+    v = PB_NEW_N(a, struct pb_node_value, PB_SETTING_COUNT);
+    for (int i = 0; i < PB_SETTING_COUNT; i++) {
+        if (key && i != only)
+            continue;
+        v[used].name = pb_setting_list[i].name;
+        v[used].doc = pb_setting_list[i].doc;
+        pb_settings_format(i, s.v[i], value);
+        v[used].value = pb_arena_strdup(a, value);
+        pb_settings_format(i, pb_setting_list[i].otherwise, value);
+        v[used++].otherwise = pb_arena_strdup(a, value);
+    }
+    *ret = v;
+    *ret_n = used;
+    return 0;
+}
+
+int pb_node_set(struct pb_node *n, const struct pb_scope *scope, const char *key,
+                const char *value, struct pb_err *err)
+{
+    struct pb_arena a = PB_ARENA_INIT;
+    int rc = pb_node_settings_write(n, scope, pb_arena_printf(&a, "%s=%s", key, value), err);
+
+    pb_arena_finish(&a);
+    return rc;
+}

@@ -1,0 +1,19 @@
+#include "node/scope.h"
+
+#include <string.h>
+
+bool pb_scope_has(const struct pb_scope *s, pid_t pid)
+{
+    for (size_t i = 0; !s->all && i < s->nprocesses; i++)
+        if (s->processes[i].pid == pid)
+            return true;
+    return s->all;
+}
+
+bool pb_scope_has_id(const struct pb_scope *s, const char *id)
+{
+    for (size_t i = 0; !s->all && i < s->nprocesses; i++)
+        if (strcmp(s->processes[i].id, id) == 0)
+            return true;
+    return s->all;
+}

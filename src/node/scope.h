@@ -1,0 +1,44 @@
+/*
+ * scope.h - which processes a query covers.
+ *
+ * Owns: nothing; a scope lives in the caller's arena.
+ * Threads: any; const once made.
+ * Fails: PB_NO_TARGET when a target names no process, living or dead.
+ * Not here: finding stores (discover.h).
+ *
+ * A process is known by "<pid>-<starttime>", so that a pid which was used again is another
+ * process. Inside SQL the scope of a connection is the variable `scope`: NULL for all, else a
+ * list of such texts.
+ */
+#ifndef PB_NODE_SCOPE_H
+#define PB_NODE_SCOPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "host/arena.h"
+
+enum { PB_PROCESS_ID_MAX = 48 };
+
+struct pb_scope_process {
+    pid_t pid; /* as this machine numbers it */
+    uint64_t start; /* clock ticks since boot: field 22 of /proc/PID/stat */
+    bool live;
+    char id[PB_PROCESS_ID_MAX]; /* "<pid>-<start>"; in a container, with the pid it has there */
+    int64_t since_ns; /* when it started, since 1970; rows about an older pid are not its own */
+    int64_t until_ns; /* when a dead one was last seen; INT64_MAX for a living one */
+};
+
+struct pb_scope {
+    bool all;
+    const struct pb_scope_process *processes;
+    size_t nprocesses;
+};
+
+bool pb_scope_has(const struct pb_scope *s, pid_t pid);
+bool pb_scope_has_id(const struct pb_scope *s, const char *id);
+
+#endif

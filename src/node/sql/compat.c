@@ -1,0 +1,73 @@
+/*
+ * What users write and DuckDB does not know: `now() - 60` (seconds), and the table of settings
+ * that stands in a schema where no view can be made.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "node/sql/internal.h"
+#include "node/sql/settings.h"
+
+/* timestamp - seconds, in microseconds; both kinds of timestamp are the same number. */
+static void minus_seconds(struct duck_call *info, struct duck_chunk *input,
+                          struct duck_vector *output)
+{
+    const struct pb_duck *d = pb_duck();
+    struct duck_vector *left = d->data_chunk_get_vector(input, 0);
+    struct duck_vector *right = d->data_chunk_get_vector(input, 1);
+    const int64_t *times = d->vector_get_data(left), *seconds = d->vector_get_data(right);
+    int64_t *out = d->vector_get_data(output);
+    size_t n = d->data_chunk_get_size(input);
+
+    for (size_t i = 0; i < n; i++) {
+        int64_t micros;
+
+        if (__builtin_mul_overflow(seconds[i], INT64_C(1000000), &micros) ||
+            __builtin_sub_overflow(times[i], micros, &out[i])) {
+            d->scalar_function_set_error(info, "timestamp out of range");
+            return;
+        }
+    }
+}
+
+static int add_minus(const struct pb_duck *d, struct duck_connection *c, int type)
+{
+    struct duck_scalar_function *f = d->create_scalar_function();
+    struct duck_type *time = d->create_logical_type(type);
+    struct duck_type *seconds = d->create_logical_type(DUCK_BIGINT);
+    int rc;
+
+    d->scalar_function_set_name(f, "-");
+    d->scalar_function_add_parameter(f, time);
+    d->scalar_function_add_parameter(f, seconds);
+    d->scalar_function_set_return_type(f, time);
+    d->scalar_function_set_function(f, minus_seconds);
+    rc = d->register_scalar_function(c, f) == 0 ? 0 : -1;
+    d->destroy_logical_type(&time);
+    d->destroy_logical_type(&seconds);
+    d->destroy_scalar_function(&f);
+    return rc;
+}
+
+/* Asked for each table that the engine does not find; it tells only the last part of the name. */
+static void replace(struct duck_replacement *info, const char *table, void *data)
+{
+    const struct pb_duck *d = pb_duck();
+    struct duck_value *name;
+
+    (void)data;
+    if (strcasecmp(table, "df_settings") != 0)
+        return;
+    name = d->create_varchar(pb_live_df_settings.name);
+    d->replacement_scan_set_function_name(info, "probing_live");
+    d->replacement_scan_add_parameter(info, name);
+    d->destroy_value(&name);
+}
+
+int pb_sql_compat_register(struct pb_sql *s, struct duck_connection *c)
+{
+    s->duck->add_replacement_scan(s->db, replace, NULL, NULL);
+    return add_minus(s->duck, c, DUCK_TIMESTAMP_TZ) < 0 || add_minus(s->duck, c, DUCK_TIMESTAMP) < 0
+               ? -1
+               : 0;
+}

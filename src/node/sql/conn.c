@@ -1,0 +1,213 @@
+/* Connections, each lent to one statement at a time, and the one who looks at the clock. */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "host/alloc.h"
+#include "node/sql/internal.h"
+#include "node/sql/text.h"
+
+enum { IDLE_MAX = 8, LOOK_EVERY_MS = 5 };
+
+static struct pb_sql_conn *open_conn(struct pb_sql *s, struct pb_err *err)
+{
+    struct pb_sql_conn *c = pb_alloc_resize(NULL, sizeof *c);
+    struct duck_context *context = NULL;
+
+    *c = (struct pb_sql_conn){0};
+    if (s->duck->connect(s->db, &c->duck) != 0) {
+        free(c);
+        pb_err_set(err, PB_FAIL, "SQL engine: no connection");
+        return NULL;
+    }
+    s->duck->connection_get_client_context(c->duck, &context);
+    c->id = s->duck->client_context_get_connection_id(context);
+    s->duck->destroy_client_context(&context);
+    return c;
+}
+
+struct pb_sql_conn *pb_sql_conn_take(struct pb_sql *s, struct pb_sql_task *task, struct pb_err *err)
+{
+    struct pb_sql_conn *c;
+
+    pthread_mutex_lock(&s->lock);
+    for (c = s->conns; c && c->busy; c = c->next)
+        ;
+    if (c) {
+        s->nidle--;
+    } else {
+        c = open_conn(s, err);
+        if (c) {
+            c->next = s->conns;
+            s->conns = c;
+        }
+    }
+    if (c) {
+        c->busy = true;
+        c->task = task;
+        if (s->nbusy++ == 0)
+            pthread_cond_signal(&s->wake);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return c;
+}
+
+void pb_sql_conn_give(struct pb_sql *s, struct pb_sql_conn *c)
+{
+    struct pb_sql_conn **link;
+
+    if (!c)
+        return;
+    pthread_mutex_lock(&s->lock);
+    c->busy = false;
+    c->task = NULL;
+    s->nbusy--;
+    if (s->nidle < IDLE_MAX) {
+        s->nidle++;
+        c = NULL;
+    } else {
+        for (link = &s->conns; *link != c; link = &(*link)->next)
+            ;
+        *link = c->next;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (c) {
+        s->duck->disconnect(&c->duck);
+        free(c);
+    }
+}
+
+struct pb_sql_task *pb_sql_conn_task(struct pb_sql *s, struct duck_bind *info)
+{
+    struct pb_sql_task *task = NULL;
+    struct duck_context *context = NULL;
+    uint64_t id;
+
+    s->duck->table_function_get_client_context(info, &context);
+    id = s->duck->client_context_get_connection_id(context);
+    s->duck->destroy_client_context(&context);
+    pthread_mutex_lock(&s->lock);
+    for (struct pb_sql_conn *c = s->conns; c; c = c->next)
+        if (c->busy && c->id == id)
+            task = c->task;
+    pthread_mutex_unlock(&s->lock);
+    return task;
+}
+
+/* "2026-01-02 03:04:05+00" of a moment, or the ends of time. */
+static void put_time(struct pb_buf *b, int64_t ns, int64_t slack_s)
+{
+    time_t t = (time_t)(ns / 1000000000);
+    struct tm tm;
+    char text[40];
+
+    if (ns == INT64_MAX || ns <= 0) {
+        pb_buf_printf(b, "'%sinfinity'::TIMESTAMPTZ", ns == INT64_MAX ? "" : "-");
+        return;
+    }
+    t += slack_s;
+    gmtime_r(&t, &tm);
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S+00", &tm);
+    pb_buf_printf(b, "'%s'::TIMESTAMPTZ", text);
+}
+
+int pb_sql_conn_scope(struct pb_sql *s, struct pb_sql_conn *c, struct pb_err *err)
+{
+    const struct pb_scope *scope = c->task->scope;
+    struct pb_buf b = PB_BUF_INIT;
+    int64_t since = INT64_MAX, until = 0;
+    int rc = 0;
+
+    if (scope->all) {
+        if (c->scoped)
+            rc = pb_sql_exec(s, c, "RESET VARIABLE scope", err);
+        c->scoped = c->scoped && rc < 0;
+        return rc;
+    }
+    pb_buf_puts(&b, "SET VARIABLE scope = [''");
+    for (size_t i = 0; i < scope->nprocesses; i++) {
+        pb_buf_puts(&b, ", ");
+        pb_sql_literal(&b, scope->processes[i].id);
+    }
+    pb_buf_puts(&b, "]; SET VARIABLE pids = [-1::BIGINT");
+    for (size_t i = 0; i < scope->nprocesses; i++) {
+        const struct pb_scope_process *p = &scope->processes[i];
+
+        pb_buf_printf(&b, ", %d", (int)p->pid);
+        since = p->since_ns < since ? p->since_ns : since;
+        until = p->until_ns > until ? p->until_ns : until;
+    }
+    pb_buf_puts(&b, "]; SET VARIABLE since = ");
+    put_time(&b, since, -1);
+    pb_buf_puts(&b, "; SET VARIABLE until = ");
+    put_time(&b, until, 2);
+    c->scoped = true;
+    rc = pb_sql_exec(s, c, b.data, err);
+    pb_buf_finish(&b);
+    return rc;
+}
+
+static bool is_over(const struct pb_sql_task *t)
+{
+    return (t->cancelled && atomic_load_explicit(t->cancelled, memory_order_relaxed)) ||
+           pb_clock_ns() >= t->deadline_ns;
+}
+
+/*
+ * Interrupts statements whose time is up, again and again until they end: an interrupt that falls
+ * between two steps of the engine is forgotten by it.
+ */
+static void *watch(void *arg)
+{
+    struct pb_sql *s = arg;
+    struct timespec until;
+
+    pthread_mutex_lock(&s->lock);
+    while (!s->ending) {
+        if (s->nbusy == 0) {
+            pthread_cond_wait(&s->wake, &s->lock);
+            continue;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += LOOK_EVERY_MS * 1000000;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_nsec -= 1000000000;
+            until.tv_sec++;
+        }
+        pthread_cond_timedwait(&s->wake, &s->lock, &until);
+        for (struct pb_sql_conn *c = s->conns; c; c = c->next)
+            if (c->busy && c->task && is_over(c->task))
+                s->duck->interrupt(c->duck);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+int pb_sql_watch_start(struct pb_sql *s, struct pb_err *err)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    s->ending = false;
+    if (pthread_create(&s->watcher, NULL, watch, s) != 0)
+        return pb_err_set(err, PB_FAIL, "SQL engine: no thread");
+    s->watching = true;
+    return 0;
+}
+
+void pb_sql_watch_stop(struct pb_sql *s)
+{
+    if (!s->watching)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->ending = true;
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->watcher, NULL);
+    pthread_cond_destroy(&s->wake);
+    s->watching = false;
+}

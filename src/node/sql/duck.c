@@ -1,0 +1,100 @@
+#include "node/sql/duck.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const names[] = {
+#define DUCK(result, name, arguments) "duckdb_" #name,
+#include "node/sql/duck.def"
+#undef DUCK
+};
+
+_Static_assert(sizeof(struct pb_duck) == sizeof names / sizeof *names * sizeof(void *),
+               "one pointer a function");
+
+/* Folder of this executable, without a slash at the end. */
+static int own_folder(char *buf, size_t cap)
+{
+    ssize_t n = readlink("/proc/self/exe", buf, cap - 1);
+    char *slash;
+
+    if (n <= 0)
+        return -1;
+    buf[n] = 0;
+    slash = strrchr(buf, '/');
+    if (!slash)
+        return -1;
+    *slash = 0;
+    return 0;
+}
+
+static void *open_library(struct pb_err *err)
+{
+    static const char *const places[] = {"", "/../lib/probing"};
+    const char *named = getenv("PROBING_ENGINE");
+    char folder[PATH_MAX], path[PATH_MAX + 64];
+    void *library;
+
+    if (named && *named) {
+        library = dlopen(named, RTLD_LAZY | RTLD_LOCAL);
+        if (!library)
+            pb_err_set(err, PB_FAIL, "SQL engine: $PROBING_ENGINE: %s", dlerror());
+        return library;
+    }
+    if (own_folder(folder, sizeof folder) < 0)
+        snprintf(folder, sizeof folder, ".");
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(path, sizeof path, "%s%s/" PB_DUCK_FILE, folder, places[i]);
+        if (access(path, R_OK) < 0)
+            continue;
+        library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+        if (!library)
+            pb_err_set(err, PB_FAIL, "SQL engine: %s", dlerror());
+        return library;
+    }
+    library = dlopen(PB_DUCK_FILE, RTLD_LAZY | RTLD_LOCAL);
+    if (!library)
+        pb_err_set(err, PB_FAIL,
+                   "SQL engine not found: no " PB_DUCK_FILE " in %s, in %s/../lib/probing or where "
+                   "the loader looks; put DuckDB %s there or name it in PROBING_ENGINE",
+                   folder, folder, PB_DUCK_VERSION);
+    return library;
+}
+
+/* The named exception to "no globals": the addresses that a linker would have filled in. */
+static struct pb_duck functions;
+
+const struct pb_duck *pb_duck(void)
+{
+    return &functions;
+}
+
+int pb_duck_load(struct pb_err *err)
+{
+    struct pb_duck found;
+    void **slots = (void **)&found;
+    void *library;
+    const char *version;
+
+    if (functions.library_version)
+        return 0;
+    library = open_library(err);
+    if (!library)
+        return -1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        slots[i] = dlsym(library, names[i]);
+        if (!slots[i])
+            return pb_err_set(err, PB_FAIL, "SQL engine: " PB_DUCK_FILE " has no %s: not DuckDB %s",
+                              names[i], PB_DUCK_VERSION);
+    }
+    version = found.library_version();
+    if (strcmp(version, "v" PB_DUCK_VERSION) != 0)
+        return pb_err_set(err, PB_FAIL, "SQL engine: DuckDB %s found, v%s wanted", version,
+                          PB_DUCK_VERSION);
+    functions = found;
+    return 0;
+}

@@ -1,0 +1,191 @@
+/* A query: its statements one after the other, each answer into the sink. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "node/node.h"
+#include "node/sql/output.h"
+#include "node/sql/settings.h"
+#include "node/sql/statement.h"
+
+struct run {
+    struct pb_sql *sql;
+    const struct pb_query *query;
+    struct pb_output output;
+    struct pb_sql_done *done;
+    struct pb_sql_error *err;
+    uint64_t deadline_ns;
+};
+
+static int fetch_all(struct run *r, struct pb_statement *st)
+{
+    struct duck_chunk *chunk;
+    bool failed = false;
+    int rc = 0;
+
+    while (rc == 0 && (chunk = pb_statement_fetch(st, &failed))) {
+        if (r->sql->duck->data_chunk_get_size(chunk) == 0) {
+            r->sql->duck->destroy_data_chunk(&chunk);
+            break;
+        }
+        rc = pb_output_chunk(&r->output, chunk, &r->err->err);
+        r->sql->duck->destroy_data_chunk(&chunk);
+    }
+    return failed || rc < 0 ? -1 : pb_output_end(&r->output, &r->err->err);
+}
+
+static int stream_file(struct run *r, const char *path)
+{
+    char buf[64 << 10];
+    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+    ssize_t n;
+
+    if (fd < 0)
+        return pb_err_set(&r->err->err, PB_FAIL, "%s: %s", path, strerror(errno));
+    while (rc == 0 && (n = read(fd, buf, sizeof buf)) > 0)
+        rc = pb_output_raw(&r->output, buf, (size_t)n, &r->err->err);
+    close(fd);
+    return rc;
+}
+
+/* The engine writes Parquet to files only: into our folder, then out and away. */
+static int run_parquet(struct run *r, struct pb_statement *st)
+{
+    struct pb_buf b = PB_BUF_INIT;
+    struct duck_chunk *chunk;
+    bool failed = false;
+    char path[sizeof r->sql->tmp + 64];
+    int rc;
+
+    snprintf(path, sizeof path, "%s/answer-%ld-%llx.parquet", r->sql->tmp, (long)getpid(),
+             (unsigned long long)pb_clock_ns());
+    pb_buf_printf(&b, "COPY (SELECT * FROM (%s\n)", st->text.text.data);
+    if (r->query->max_rows)
+        pb_buf_printf(&b, " LIMIT %llu", (unsigned long long)r->query->max_rows);
+    pb_buf_puts(&b, ") TO ");
+    pb_sql_literal(&b, path);
+    pb_buf_puts(&b, " (FORMAT parquet, COMPRESSION zstd)");
+    rc = pb_statement_replace(st, b.data) < 0 || pb_statement_start(st) < 0 ? -1 : 0;
+    if (rc == 0) {
+        chunk = pb_statement_fetch(st, &failed);
+        if (chunk && r->sql->duck->data_chunk_get_size(chunk) == 1)
+            r->done->rows += *(uint64_t *)r->sql->duck->vector_get_data(
+                r->sql->duck->data_chunk_get_vector(chunk, 0));
+        if (chunk)
+            r->sql->duck->destroy_data_chunk(&chunk);
+        rc = failed ? -1 : stream_file(r, path);
+    }
+    unlink(path);
+    pb_buf_finish(&b);
+    return rc;
+}
+
+static int run_statement(struct run *r, const char *sql, size_t len, size_t base)
+{
+    struct pb_sql_task task = {
+        .sql = r->sql,
+        .scope = r->query->scope,
+        .deadline_ns = r->deadline_ns,
+        .cancelled = r->query->cancelled,
+        .notices = &r->done->notices,
+    };
+    struct pb_statement st;
+    int rc = -1;
+
+    if (pb_statement_open(&st, r->sql, &task, sql, len, base, r->err) < 0 ||
+        pb_statement_prepare(&st) < 0)
+        goto out;
+    if (r->query->format == PB_FORMAT_PARQUET) {
+        rc = run_parquet(r, &st);
+        goto out;
+    }
+    if (pb_statement_start(&st) == 0 && pb_output_begin(&r->output, &st.result, &r->err->err) == 0)
+        rc = fetch_all(r, &st);
+out:
+    pb_statement_close(&st);
+    return rc;
+}
+
+/* SET and SHOW of settings never reach the engine. */
+static int run_setting(struct run *r, const char *sql, size_t len, size_t base)
+{
+    struct pb_rows rows = {0};
+    char name[PB_RING_NAME];
+    bool is_table;
+    size_t pos = 0;
+    long at = -1;
+    int rc;
+
+    pb_sql_next(sql, len, &pos);
+    pb_sql_name_at(sql, len, pos, name, sizeof name);
+    pthread_rwlock_rdlock(&r->sql->catalog_lock);
+    is_table = pb_catalog_is_known(name) || pb_catalog_find(&r->sql->catalog, name);
+    pthread_rwlock_unlock(&r->sql->catalog_lock);
+    rc = pb_sql_setting_statement(r->sql, r->query->scope, sql, len, is_table, &rows, &at,
+                                  &r->err->err);
+    if (rc < 0 && at >= 0)
+        r->err->at = (long)base + at;
+    if (rc > 0 && r->query->format == PB_FORMAT_PARQUET)
+        rc = pb_err_set(&r->err->err, PB_FAIL, "settings have no Parquet form");
+    else if (rc > 0)
+        rc = pb_output_rows(&r->output, &rows, &r->err->err) < 0 ? -1 : 1;
+    pb_rows_finish(&rows);
+    return rc;
+}
+
+static int run_all(struct run *r)
+{
+    const char *sql = r->query->sql;
+    size_t len = strlen(sql), pos = 0, at, n;
+    int rc = 0;
+
+    for (r->err->statement = 0; (n = pb_sql_statement(sql, len, &pos, &at)) > 0;
+         r->err->statement++) {
+        if (r->query->format == PB_FORMAT_PARQUET && r->err->statement > 0)
+            return pb_err_set(&r->err->err, PB_FAIL, "Parquet holds one statement's answer only");
+        rc = run_setting(r, sql + at, n, at);
+        if (rc == 0)
+            rc = run_statement(r, sql + at, n, at);
+        if (rc < 0)
+            return -1;
+    }
+    if (r->err->statement == 0)
+        return pb_err_set(&r->err->err, PB_FAIL, "no statement");
+    return 0;
+}
+
+int pb_sql_run(struct pb_sql *s, const struct pb_query *q, struct pb_sql_done *ret,
+               struct pb_sql_error *err)
+{
+    struct run r = {.sql = s, .query = q, .done = ret, .err = err};
+    uint64_t start = pb_clock_ns();
+    struct pb_settings settings;
+    int64_t timeout_ms = q->timeout_ms;
+    int rc;
+
+    *ret = (struct pb_sql_done){0};
+    *err = (struct pb_sql_error){.at = -1};
+    if (pb_sql_warm(s, &err->err) < 0)
+        return -1;
+    if (timeout_ms <= 0) {
+        pb_sql_read_settings(s, NULL, &settings);
+        timeout_ms = settings.v[PB_SET_QUERY_TIMEOUT];
+    }
+    r.deadline_ns = start + (uint64_t)timeout_ms * 1000000u;
+    pb_output_init(&r.output, q, ret);
+    rc = run_all(&r);
+    pb_output_finish(&r.output);
+    if (rc < 0 && err->err.code == PB_TIMEOUT && strcmp(err->err.msg, "timed out") == 0) {
+        err->err = (struct pb_err){0};
+        pb_err_set(&err->err, PB_TIMEOUT, "timed out after %.3g s; --timeout gives it more",
+                   (double)timeout_ms / 1000);
+    }
+    ret->ms = (double)(pb_clock_ns() - start) / 1e6;
+    atomic_fetch_add(&s->node->queries, 1);
+    atomic_fetch_add(&s->node->rows_out, ret->rows);
+    atomic_fetch_add(&s->node->bytes_out, ret->bytes);
+    return rc;
+}

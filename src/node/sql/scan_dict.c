@@ -1,0 +1,112 @@
+#include "node/sql/scan_dict.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/alloc.h"
+
+void pb_scan_dict_finish(struct pb_scan_dict *d)
+{
+    if (d->vector)
+        d->duck->destroy_vector(&d->vector);
+    free(d->places);
+    free(d->text);
+    *d = (struct pb_scan_dict){.duck = d->duck};
+}
+
+static void count_one(uint32_t name, const char *s, size_t len, void *arg)
+{
+    (void)name;
+    (void)s;
+    (void)len;
+    ++*(uint32_t *)arg;
+}
+
+struct fill {
+    struct pb_scan_dict *dict;
+    uint32_t cap;
+};
+
+static void put_one(uint32_t name, const char *s, size_t len, void *arg)
+{
+    struct fill *f = arg;
+    struct pb_scan_dict *d = f->dict;
+
+    /* More may have come since they were counted. */
+    if (d->used >= f->cap || name >= d->nplaces)
+        return;
+    if (len > d->text_cap) {
+        d->text_cap = len * 2;
+        d->text = pb_alloc_resize(d->text, d->text_cap);
+    }
+    /* Checked on a copy: what lies in a ring may change under our eyes. */
+    if (len > 0)
+        memcpy(d->text, s, len);
+    len = pb_reader_clean(d->text, len, false);
+    d->duck->unsafe_vector_assign_string_element_len(d->vector, d->used, d->text, len);
+    d->places[name] = d->used++;
+}
+
+static void fill(struct pb_scan_dict *d, const struct pb_reader *r)
+{
+    struct duck_type *type = d->duck->create_logical_type(DUCK_VARCHAR);
+    struct fill f = {d, 0};
+
+    if (d->vector)
+        d->duck->destroy_vector(&d->vector);
+    pb_reader_names(r, count_one, &f.cap);
+    f.cap += 1; /* place 0 */
+    d->vector = d->duck->create_vector(type, f.cap);
+    d->duck->destroy_logical_type(&type);
+    d->duck->vector_ensure_validity_writable(d->vector);
+    d->duck->vector_get_validity(d->vector)[0] &= ~(uint64_t)1;
+    memset(d->duck->vector_get_data(d->vector), 0, sizeof(struct duck_string));
+    d->nplaces = (size_t)(r->dict_size / 8) + 2;
+    d->places = pb_alloc_resize(d->places, d->nplaces * sizeof *d->places);
+    memset(d->places, 0, d->nplaces * sizeof *d->places);
+    d->used = 1;
+    pb_reader_names(r, put_one, &f);
+    d->reader = r;
+}
+
+/* Places of all cells; false when one of them is a name that came later. */
+static bool find(const struct pb_scan_dict *d, const uint32_t *cells, size_t n, uint32_t *places)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < n; i++) {
+        places[i] = cells[i] < d->nplaces ? d->places[cells[i]] : 0;
+        all &= places[i] != 0 || cells[i] == PB_NULL_NAME;
+    }
+    return all;
+}
+
+static bool has_new(const struct pb_scan_dict *d, const struct pb_reader *r, const uint32_t *cells,
+                    const uint32_t *places, size_t n)
+{
+    size_t len;
+
+    for (size_t i = 0; i < n; i++)
+        if (places[i] == 0 && cells[i] != PB_NULL_NAME && cells[i] < d->nplaces &&
+            pb_reader_name(r, cells[i], &len))
+            return true;
+    return false;
+}
+
+void pb_scan_dict_put(struct pb_scan_dict *d, const struct pb_reader *r, const uint32_t *cells,
+                      size_t n, struct duck_vector *out)
+{
+    /* One of its own each time: the engine keeps it as long as it likes. */
+    struct duck_selection *selection = d->duck->create_selection_vector(n);
+    uint32_t *places = d->duck->selection_vector_get_data_ptr(selection);
+
+    if (d->reader != r)
+        fill(d, r);
+    if (!find(d, cells, n, places) && has_new(d, r, cells, places, n)) {
+        fill(d, r);
+        find(d, cells, n, places);
+    }
+    d->duck->vector_reference_vector(out, d->vector);
+    d->duck->slice_vector(out, selection, n);
+    d->duck->destroy_selection_vector(selection);
+}

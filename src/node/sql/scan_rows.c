@@ -1,0 +1,377 @@
+/*
+ * Rows of rings into the engine's chunks. Several threads take pieces of rings, each with buffers
+ * of its own. A NAME column is handed over as the ring's dictionary and places in it, so that no
+ * text is copied for a row.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/alloc.h"
+#include "node/sql/scan.h"
+#include "node/sql/scan_dict.h"
+
+enum { PIECE_ROWS = 1 << 16, TEXT_MAX = 64 << 10, COLUMNS_MAX = PB_RING_COLUMNS_MAX + 2 };
+
+struct piece {
+    const struct pb_scan_source *source;
+    uint64_t first, next;
+};
+
+/* Of one scan. */
+struct scan {
+    const struct pb_scan_bound *bound;
+    size_t *wanted; /* columns of the table, in the order of the output */
+    size_t nwanted;
+    struct piece *pieces;
+    size_t npieces;
+    _Atomic size_t next;
+};
+
+/* Of one thread. */
+struct worker {
+    struct piece piece; /* what is left of it */
+    struct pb_scan_dict dict;
+    const struct pb_scan_source *ready_for; /* what follows is for this one */
+    size_t columns[COLUMNS_MAX], ncolumns;  /* of the ring, to be copied */
+    struct duck_value *host, *pid;
+    void *cells[COLUMNS_MAX]; /* those that do not go into a vector as they are */
+    void *out[COLUMNS_MAX];   /* where each column is copied to this time */
+    uint64_t rows[DUCK_VECTOR_SIZE];
+    char *text;
+};
+
+static void scan_free(void *p)
+{
+    struct scan *s = p;
+
+    free(s->wanted);
+    free(s->pieces);
+    free(s);
+}
+
+static void cut_pieces(struct scan *s)
+{
+    size_t cap = 0;
+
+    for (size_t i = 0; i < s->bound->nsources; i++) {
+        const struct pb_scan_source *from = &s->bound->sources[i];
+
+        for (uint64_t n = from->first; n < from->next; n += PIECE_ROWS) {
+            if (s->npieces == cap) {
+                cap = cap ? cap * 2 : 16;
+                s->pieces = pb_alloc_resize(s->pieces, cap * sizeof *s->pieces);
+            }
+            s->pieces[s->npieces++] =
+                (struct piece){from, n, from->next - n < PIECE_ROWS ? from->next : n + PIECE_ROWS};
+        }
+    }
+}
+
+void pb_scan_init(struct duck_init *info)
+{
+    const struct pb_duck *d = pb_duck();
+    struct scan *s = pb_alloc_resize(NULL, sizeof *s);
+
+    memset(s, 0, sizeof *s);
+    s->bound = d->init_get_bind_data(info);
+    s->nwanted = d->init_get_column_count(info);
+    s->wanted = pb_alloc_resize(NULL, (s->nwanted + 1) * sizeof *s->wanted);
+    for (size_t i = 0; i < s->nwanted; i++)
+        s->wanted[i] = d->init_get_column_index(info, i);
+    cut_pieces(s);
+    d->init_set_max_threads(info, s->npieces ? s->npieces : 1);
+    d->init_set_init_data(info, s, scan_free);
+}
+
+static void drop_constants(struct worker *w)
+{
+    if (w->host)
+        pb_duck()->destroy_value(&w->host);
+    if (w->pid)
+        pb_duck()->destroy_value(&w->pid);
+}
+
+static void worker_free(void *p)
+{
+    struct worker *w = p;
+
+    drop_constants(w);
+    pb_scan_dict_finish(&w->dict);
+    for (size_t i = 0; i < COLUMNS_MAX; i++)
+        free(w->cells[i]);
+    free(w->text);
+    free(w);
+}
+
+void pb_scan_local_init(struct duck_init *info)
+{
+    struct worker *w = pb_alloc_resize(NULL, sizeof *w);
+
+    memset(w, 0, sizeof *w);
+    w->dict.duck = pb_duck();
+    pb_duck()->init_set_init_data(info, w, worker_free);
+}
+
+/* The number of the output's column i in this ring, or an enum; what is not a column is nowhere. */
+static int place_of(const struct scan *s, const struct pb_scan_source *from, size_t i)
+{
+    return s->wanted[i] < s->bound->ncolumns ? from->columns[s->wanted[i]] : PB_SCAN_NOWHERE;
+}
+
+/* Which cells to copy from this ring, and what is the same in all its rows. */
+static void turn_to(struct worker *w, const struct scan *s, const struct pb_scan_source *from)
+{
+    const struct pb_duck *d = pb_duck();
+
+    if (w->ready_for == from)
+        return;
+    w->ncolumns = 0;
+    for (size_t i = 0; i < s->nwanted; i++)
+        if (place_of(s, from, i) >= 0 && w->ncolumns < PB_RING_COLUMNS_MAX)
+            w->columns[w->ncolumns++] = (size_t)place_of(s, from, i);
+    if (from->pid_at >= 0) {
+        w->columns[w->ncolumns++] = (size_t)from->pid_at;
+        if (from->time_at >= 0)
+            w->columns[w->ncolumns++] = (size_t)from->time_at;
+    }
+    drop_constants(w);
+    w->host = d->create_varchar(from->ring->store->host);
+    w->pid = d->create_int64(from->ring->store->process.pid);
+    w->ready_for = from;
+}
+
+/* The cells of column k go into the vector itself where the two look the same. */
+static void aim(struct worker *w, size_t k, enum pb_type type, struct duck_vector *v)
+{
+    if (v && type != PB_NAME && type != PB_TEXT) {
+        w->out[k] = pb_duck()->vector_get_data(v);
+        return;
+    }
+    if (!w->cells[k])
+        w->cells[k] = pb_alloc_resize(NULL, DUCK_VECTOR_SIZE * sizeof(uint64_t));
+    w->out[k] = w->cells[k];
+}
+
+/* A row without a pid is about the machine, and so about all its processes. */
+static bool is_in_scope(const struct pb_scope *scope, int64_t pid, int64_t time_ns)
+{
+    const int64_t slack = 1000000000;
+
+    if (pid == PB_NULL_INT)
+        return true;
+    for (size_t i = 0; i < scope->nprocesses; i++) {
+        const struct pb_scope_process *p = &scope->processes[i];
+
+        if (p->pid == pid && (time_ns == PB_NULL_INT ||
+                              (time_ns >= p->since_ns - slack &&
+                               (p->until_ns == INT64_MAX || time_ns <= p->until_ns + slack))))
+            return true;
+    }
+    return false;
+}
+
+static size_t width_of(enum pb_type type)
+{
+    return type == PB_BOOL ? 1 : type == PB_NAME ? 4 : 8;
+}
+
+/* Of a shared ring: rows about other processes, or about an older one of that number, go. */
+static size_t keep_scope(struct worker *w, const struct pb_scan_source *from,
+                         const struct pb_scope *scope, size_t n)
+{
+    const struct pb_reader_column *columns = from->ring->reader.columns;
+    size_t extra = from->time_at >= 0 ? 2 : 1, kept = 0;
+    const int64_t *pids = w->out[w->ncolumns - extra];
+    const int64_t *times = extra == 2 ? w->out[w->ncolumns - 1] : NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!is_in_scope(scope, pids[i], times ? times[i] : PB_NULL_INT))
+            continue;
+        for (size_t k = 0; kept != i && k < w->ncolumns; k++) {
+            size_t width = width_of(columns[w->columns[k]].type);
+
+            memcpy((char *)w->out[k] + kept * width, (char *)w->out[k] + i * width, width);
+        }
+        w->rows[kept++] = w->rows[i];
+    }
+    return kept;
+}
+
+static void mark_null(uint64_t **validity, struct duck_vector *v, size_t i)
+{
+    if (!*validity) {
+        pb_duck()->vector_ensure_validity_writable(v);
+        *validity = pb_duck()->vector_get_validity(v);
+    }
+    (*validity)[i / 64] &= ~((uint64_t)1 << (i % 64));
+}
+
+static void finish_ints(struct duck_vector *v, int64_t *cells, size_t n, bool is_time)
+{
+    uint64_t *validity = NULL;
+
+    for (size_t i = 0; i < n; i++)
+        if (cells[i] == PB_NULL_INT)
+            mark_null(&validity, v, i);
+    /* Nanoseconds to microseconds, downwards also before 1970. */
+    for (size_t i = 0; is_time && i < n; i++)
+        cells[i] = cells[i] / 1000 - (cells[i] % 1000 < 0);
+}
+
+static void finish_reals(struct duck_vector *v, const uint64_t *cells, size_t n)
+{
+    uint64_t *validity = NULL;
+
+    for (size_t i = 0; i < n; i++)
+        if (cells[i] == PB_NULL_REAL_BITS)
+            mark_null(&validity, v, i);
+}
+
+static void finish_bools(struct duck_vector *v, uint8_t *cells, size_t n)
+{
+    uint64_t *validity = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        if (cells[i] == PB_NULL_BOOL)
+            mark_null(&validity, v, i);
+        cells[i] = cells[i] == 1;
+    }
+}
+
+static void finish_texts(struct worker *w, const struct pb_reader *r, struct duck_vector *v,
+                         const uint64_t *cells, size_t n)
+{
+    const struct pb_duck *d = pb_duck();
+    uint64_t *validity = NULL;
+
+    if (!w->text)
+        w->text = pb_alloc_resize(NULL, TEXT_MAX);
+    for (size_t i = 0; i < n; i++) {
+        long len = pb_reader_text(r, cells[i], w->text, TEXT_MAX);
+
+        if (len < 0)
+            mark_null(&validity, v, i);
+        else
+            d->unsafe_vector_assign_string_element_len(v, i, w->text, (uint64_t)len);
+    }
+}
+
+static void finish_cells(struct worker *w, const struct pb_reader *r, enum pb_type type,
+                         struct duck_vector *v, void *cells, size_t n)
+{
+    switch (type) {
+    case PB_TIME:
+    case PB_INT:
+        finish_ints(v, cells, n, type == PB_TIME);
+        break;
+    case PB_REAL:
+        finish_reals(v, cells, n);
+        break;
+    case PB_BOOL:
+        finish_bools(v, cells, n);
+        break;
+    case PB_NAME:
+        pb_scan_dict_put(&w->dict, r, cells, n, v);
+        break;
+    case PB_TEXT:
+        finish_texts(w, r, v, cells, n);
+        break;
+    }
+}
+
+/* What is not in the ring itself. */
+static void put_other(struct worker *w, const struct pb_scan_source *from, int place,
+                      struct duck_vector *v, size_t n)
+{
+    const struct pb_store *store = from->ring->store;
+    const struct pb_duck *d = pb_duck();
+
+    if (place == PB_SCAN_HOST) {
+        d->vector_reference_value(v, w->host);
+    } else if (place == PB_SCAN_PID) {
+        d->vector_reference_value(v, w->pid);
+    } else if (place == PB_SCAN_RANK && store->rank >= 0) {
+        int64_t *cells = d->vector_get_data(v);
+
+        for (size_t i = 0; i < n; i++)
+            cells[i] = store->rank;
+    } else if (place == PB_SCAN_ROW) {
+        memcpy(d->vector_get_data(v), w->rows, n * sizeof *w->rows);
+    } else {
+        pb_sql_put_nulls(d, v, n);
+    }
+}
+
+/* Up to a chunk of the piece; how many rows came out. */
+static size_t copy_chunk(struct worker *w, const struct scan *s, struct duck_chunk *output)
+{
+    const struct pb_scan_source *from = w->piece.source;
+    const struct pb_reader *r = &from->ring->reader;
+    size_t n = w->piece.next - w->piece.first, k = 0;
+    const struct pb_duck *d = pb_duck();
+
+    if (n > DUCK_VECTOR_SIZE)
+        n = DUCK_VECTOR_SIZE;
+    for (size_t i = 0; i < s->nwanted; i++)
+        if (place_of(s, from, i) >= 0 && k < PB_RING_COLUMNS_MAX) {
+            aim(w, k, r->columns[w->columns[k]].type, d->data_chunk_get_vector(output, i));
+            k++;
+        }
+    for (; k < w->ncolumns; k++)
+        aim(w, k, PB_TEXT, NULL);
+    k = n;
+    n = pb_reader_copy(r, w->piece.first, n, w->columns, w->ncolumns, w->out, w->rows, NULL);
+    w->piece.first += k;
+    if (from->pid_at >= 0)
+        n = keep_scope(w, from, s->bound->task->scope, n);
+    return n;
+}
+
+static void finish_chunk(struct worker *w, const struct scan *s, struct duck_chunk *output,
+                         size_t n)
+{
+    const struct pb_scan_source *from = w->piece.source;
+    const struct pb_reader *r = &from->ring->reader;
+    const struct pb_duck *d = pb_duck();
+    size_t k = 0;
+
+    for (size_t i = 0; i < s->nwanted; i++) {
+        struct duck_vector *v = d->data_chunk_get_vector(output, i);
+        int place = place_of(s, from, i);
+
+        if (s->wanted[i] >= s->bound->ncolumns)
+            continue; /* nothing but the number of rows is wanted */
+        if (place < 0 || k >= PB_RING_COLUMNS_MAX) {
+            put_other(w, from, place, v, n);
+            continue;
+        }
+        finish_cells(w, r, r->columns[w->columns[k]].type, v, w->out[k], n);
+        k++;
+    }
+}
+
+void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
+{
+    const struct pb_duck *d = pb_duck();
+    struct scan *s = d->function_get_init_data(info);
+    struct worker *w = d->function_get_local_init_data(info);
+    struct pb_sql_task *task = s->bound->task;
+    size_t n = 0;
+
+    while (n == 0) {
+        if (w->piece.first >= w->piece.next) {
+            size_t i = atomic_fetch_add(&s->next, 1);
+
+            if (i >= s->npieces)
+                break;
+            w->piece = s->pieces[i];
+            turn_to(w, s, w->piece.source);
+        }
+        n = copy_chunk(w, s, output);
+    }
+    if (n > 0)
+        finish_chunk(w, s, output, n);
+    if (task->ring)
+        atomic_fetch_add(&task->ring_rows, n);
+    d->data_chunk_set_size(output, n);
+}

@@ -1,0 +1,327 @@
+#include "node/sql/statement.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "node/sql/error.h"
+#include "node/sql/words.h"
+
+#define NAP_NS 20000
+#define NAP_MAX_NS 500000
+
+static int refuse(struct pb_statement *st, const char *sql, struct pb_sql_token t)
+{
+    static const struct {
+        const char *words, *why;
+    } kinds[] = {
+        {" insert update delete create alter drop merge truncate vacuum analyze comment ",
+         "SQL here reads and changes nothing"},
+        {" copy export import ", "SQL here reaches no files; `probing export` writes some"},
+        {" attach detach use install load update_extensions ",
+         "there are no other databases or extensions here"},
+        {" pragma call checkpoint force reset ", "the engine is not to be changed"},
+        {" prepare execute deallocate begin start commit rollback abort ",
+         "each statement stands alone here"},
+    };
+    char word[32];
+    size_t n = t.len < sizeof word - 3 ? t.len : sizeof word - 3;
+
+    if (t.kind != PB_SQL_WORD)
+        return 0;
+    word[0] = ' ';
+    for (size_t i = 0; i < n; i++)
+        word[i + 1] = (char)(sql[t.at + i] | 32);
+    word[n + 1] = ' ';
+    word[n + 2] = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!strstr(kinds[i].words, word))
+            continue;
+        st->err->at = (long)(st->base + t.at);
+        return pb_err_set(&st->err->err, PB_FAIL, "%.*s is refused: %s", (int)t.len, sql + t.at,
+                          kinds[i].why);
+    }
+    return 0;
+}
+
+/* The word that decides what it is; EXPLAIN and its options are skipped. */
+static struct pb_sql_token deciding_word(const char *sql, size_t len)
+{
+    size_t pos = 0;
+    struct pb_sql_token t = pb_sql_next(sql, len, &pos);
+
+    if (!pb_sql_is(sql, t, "explain"))
+        return t;
+    t = pb_sql_next(sql, len, &pos);
+    while (pb_sql_is(sql, t, "analyze") || pb_sql_is(sql, t, "verbose"))
+        t = pb_sql_next(sql, len, &pos);
+    if (pb_sql_is(sql, t, "(") && !pb_sql_is(sql, pb_sql_peek(sql, len, pos), "select")) {
+        while (t.kind != PB_SQL_END && !pb_sql_is(sql, t, ")"))
+            t = pb_sql_next(sql, len, &pos);
+        t = pb_sql_next(sql, len, &pos);
+    }
+    return t;
+}
+
+/* What is in files and rings, as of now. */
+static void take_stores(struct pb_statement *st, struct pb_archive_table **ret_files,
+                        size_t *ret_nfiles)
+{
+    struct pb_node *n = st->sql->node;
+
+    *ret_nfiles = 0;
+    *ret_files = NULL;
+    if (n->archive) {
+        pb_archive_begin(n->archive);
+        st->begun = true;
+        *ret_nfiles = pb_archive_tables(n->archive, &st->arena, ret_files);
+    }
+    if (n->discover)
+        st->task.stores = pb_discover_take(n->discover, 0);
+}
+
+/* Leaves the catalog locked for reading, with every view that the statement may need. */
+static int lock_catalog(struct pb_statement *st, const struct pb_archive_table *files,
+                        size_t nfiles)
+{
+    struct pb_sql *s = st->sql;
+    struct pb_catalog *c = &s->catalog;
+    const char *sql = st->text.text.data;
+    size_t len = st->text.text.len;
+    int rc = 0;
+
+    pthread_rwlock_rdlock(&s->catalog_lock);
+    if (pb_catalog_fits(c, st->task.stores, files, nfiles) && !pb_views_missing(s, sql, len)) {
+        st->locked = true;
+        return 0;
+    }
+    pthread_rwlock_unlock(&s->catalog_lock);
+    pthread_rwlock_wrlock(&s->catalog_lock);
+    if (!pb_catalog_fits(c, st->task.stores, files, nfiles)) {
+        pb_catalog_build(c, st->task.stores, files, nfiles, pb_views_learn,
+                         &(struct pb_views_learner){s, st->conn});
+        rc = pb_views_drop_stale(s, st->conn, &st->err->err);
+    }
+    if (rc == 0)
+        rc = pb_views_make(s, st->conn, sql, len, &st->err->err);
+    pthread_rwlock_unlock(&s->catalog_lock);
+    if (rc < 0)
+        return -1;
+    pthread_rwlock_rdlock(&s->catalog_lock);
+    st->locked = true;
+    return 0;
+}
+
+static int look_at_words(struct pb_statement *st, const char *sql, size_t len)
+{
+    size_t at;
+
+    if (refuse(st, sql, deciding_word(sql, len)) < 0)
+        return -1;
+    if (pb_words_check(sql, len, &at, &st->err->err) < 0) {
+        st->err->at = (long)(st->base + at);
+        return -1;
+    }
+    return 0;
+}
+
+/* DESCRIBE and SHOW TABLES become a SELECT over the engine's own lists. */
+static int describe(struct pb_statement *st, const struct pb_archive_table *files, size_t nfiles)
+{
+    struct pb_buf b = PB_BUF_INIT;
+    bool is_one = pb_words_describe(st->text.text.data, st->text.text.len, &st->sql->catalog, &b);
+
+    if (!is_one)
+        return 0;
+    pb_buf_finish(&st->text.text);
+    st->text.text = b;
+    pthread_rwlock_unlock(&st->sql->catalog_lock);
+    st->locked = false;
+    return lock_catalog(st, files, nfiles);
+}
+
+int pb_statement_open(struct pb_statement *st, struct pb_sql *s, const struct pb_sql_task *task,
+                      const char *sql, size_t len, size_t base, struct pb_sql_error *err)
+{
+    struct pb_archive_table *files = NULL;
+    size_t nfiles = 0;
+
+    *st = (struct pb_statement){.sql = s, .task = *task, .base = base, .err = err};
+    pthread_mutex_init(&st->task.lock, NULL);
+    if (look_at_words(st, sql, len) < 0)
+        return -1;
+    pb_buf_add(&st->text.text, sql, len);
+    st->reads = pb_words_has_from(sql, len);
+    st->conn = pb_sql_conn_take(s, &st->task, &err->err);
+    if (!st->conn)
+        return -1;
+    if (!st->reads) {
+        pthread_rwlock_rdlock(&s->catalog_lock);
+        st->locked = true;
+        return 0;
+    }
+    if (pb_sql_conn_scope(s, st->conn, &err->err) < 0)
+        return -1;
+    take_stores(st, &files, &nfiles);
+    if (lock_catalog(st, files, nfiles) < 0 || describe(st, files, nfiles) < 0)
+        return -1;
+    pb_words_qualify(&st->text, &s->catalog);
+    return 0;
+}
+
+static int fail(struct pb_statement *st, const char *text)
+{
+    uint64_t now = pb_clock_ns();
+
+    if (st->task.cancelled && atomic_load(st->task.cancelled))
+        return pb_err_set(&st->err->err, PB_TIMEOUT, "cancelled");
+    if (now >= st->task.deadline_ns)
+        return pb_err_set(&st->err->err, PB_TIMEOUT, "timed out");
+    if (strstr(text, "Out of Memory"))
+        return pb_err_set(&st->err->err, PB_FAIL,
+                          "out of memory: the query needs more than the setting query.memory_mb");
+    if (!st->locked)
+        pthread_rwlock_rdlock(&st->sql->catalog_lock);
+    pb_sql_explain(st->sql, text, &st->text, st->base, st->err);
+    if (!st->locked)
+        pthread_rwlock_unlock(&st->sql->catalog_lock);
+    return -1;
+}
+
+static void drop_prepared(struct pb_statement *st)
+{
+    const struct pb_duck *d = st->sql->duck;
+
+    if (st->prepared)
+        d->destroy_prepare(&st->prepared);
+    if (st->extracted)
+        d->destroy_extracted(&st->extracted);
+    st->prepared = NULL;
+    st->extracted = NULL;
+}
+
+/* 0, or -1 with what the engine said in the arena. */
+static int bind(struct pb_statement *st, const char *sql, const char **ret_said)
+{
+    const struct pb_duck *d = st->sql->duck;
+    uint64_t n;
+
+    drop_prepared(st);
+    n = d->extract_statements(st->conn->duck, sql, &st->extracted);
+    if (n == 1 &&
+        d->prepare_extracted_statement(st->conn->duck, st->extracted, 0, &st->prepared) == 0)
+        return 0;
+    *ret_said = n == 0  ? d->extract_statements_error(st->extracted)
+                : n > 1 ? "a statement that the engine takes for several is refused"
+                        : d->prepare_error(st->prepared);
+    *ret_said = pb_arena_strdup(&st->arena, *ret_said ? *ret_said : "no statement");
+    return -1;
+}
+
+int pb_statement_prepare(struct pb_statement *st)
+{
+    const struct pb_duck *d = st->sql->duck;
+    struct pb_buf grouped = PB_BUF_INIT;
+    const char *said = "";
+    long at;
+    int type;
+
+    while (bind(st, st->text.text.data, &said) < 0) {
+        at = strstr(said, "must appear in the GROUP BY clause") ? pb_sql_error_at(said) : -1;
+        pb_buf_clear(&grouped);
+        if (at < 0 || !pb_words_group(&st->text, (size_t)at, &grouped)) {
+            pb_buf_finish(&grouped);
+            return fail(st, said);
+        }
+        pb_sql_notice(&st->task, "no GROUP BY: grouped by %s", grouped.data ? grouped.data : "all");
+    }
+    pb_buf_finish(&grouped);
+    type = d->prepared_statement_type(st->prepared);
+    if (type != DUCK_SELECT && type != DUCK_EXPLAIN)
+        return pb_err_set(&st->err->err, PB_FAIL, "this statement is refused: SQL here only reads");
+    if (d->nparams(st->prepared) > 0)
+        return pb_err_set(&st->err->err, PB_FAIL, "the statement has parameters that nobody gave");
+    return 0;
+}
+
+int pb_statement_replace(struct pb_statement *st, const char *sql)
+{
+    const char *said = "";
+
+    return bind(st, sql, &said) < 0 ? fail(st, said) : 0;
+}
+
+/*
+ * Works along until there is a result. While other threads have all there is to do, the engine
+ * itself would ask again without end, and take a core from them.
+ */
+static void work(const struct pb_duck *d, struct duck_pending *pending)
+{
+    struct timespec nap = {0, NAP_NS};
+    int state;
+
+    while ((state = d->pending_execute_task(pending)) == DUCK_PENDING_NOT_READY ||
+           state == DUCK_PENDING_NO_TASKS) {
+        if (state == DUCK_PENDING_NOT_READY) {
+            nap.tv_nsec = NAP_NS;
+            continue;
+        }
+        nanosleep(&nap, NULL);
+        if (nap.tv_nsec < NAP_MAX_NS)
+            nap.tv_nsec *= 2;
+    }
+}
+
+int pb_statement_start(struct pb_statement *st)
+{
+    const struct pb_duck *d = st->sql->duck;
+    int rc = d->pending_prepared_streaming(st->prepared, &st->pending);
+
+    /* From here on nothing is bound any more: views, rings and files may change. */
+    if (st->locked)
+        pthread_rwlock_unlock(&st->sql->catalog_lock);
+    st->locked = false;
+    if (st->begun)
+        pb_archive_bound(st->sql->node->archive);
+    st->bound = st->begun;
+    if (rc != 0)
+        return fail(st, d->pending_error(st->pending));
+    work(d, st->pending);
+    rc = d->execute_pending(st->pending, &st->result);
+    st->has_result = true;
+    return rc == 0 ? 0 : fail(st, d->result_error(&st->result));
+}
+
+struct duck_chunk *pb_statement_fetch(struct pb_statement *st, bool *ret_failed)
+{
+    struct duck_chunk *chunk = st->sql->duck->fetch_chunk(st->result);
+    const char *said = chunk ? NULL : st->sql->duck->result_error(&st->result);
+
+    *ret_failed = said && *said;
+    if (*ret_failed)
+        fail(st, said);
+    return chunk;
+}
+
+void pb_statement_close(struct pb_statement *st)
+{
+    struct pb_sql *s = st->sql;
+
+    if (st->has_result)
+        s->duck->destroy_result(&st->result);
+    if (st->pending)
+        s->duck->destroy_pending(&st->pending);
+    drop_prepared(st);
+    if (st->locked)
+        pthread_rwlock_unlock(&s->catalog_lock);
+    pb_sql_conn_give(s, st->conn);
+    if (st->begun && !st->bound)
+        pb_archive_bound(s->node->archive);
+    if (st->begun)
+        pb_archive_end(s->node->archive);
+    if (st->task.stores)
+        pb_stores_drop(st->task.stores);
+    pthread_mutex_destroy(&st->task.lock);
+    pb_sql_edited_finish(&st->text);
+    pb_arena_finish(&st->arena);
+}

@@ -1,0 +1,46 @@
+/*
+ * statement.h - one statement of a query: from words to a result that is being fetched.
+ *
+ * Owns: its connection, the stores it reads, the engine's objects.
+ * Threads: one.
+ * Fails: with the place in the text.
+ * Not here: bytes of the answer (output.h), several statements (run.c).
+ *
+ * open: what is in rings and files is fixed, views are made. prepare: bound by the engine.
+ * start: running. Then fetch until there is no more, and close.
+ */
+#ifndef PB_NODE_SQL_STATEMENT_H
+#define PB_NODE_SQL_STATEMENT_H
+
+#include "node/sql/internal.h"
+#include "node/sql/text.h"
+
+struct pb_statement {
+    struct pb_sql *sql;
+    struct pb_sql_task task;
+    struct pb_sql_conn *conn;
+    struct pb_arena arena;
+    struct pb_sql_edited text;
+    size_t base; /* where it begins in the whole */
+    bool reads;  /* it names tables */
+    bool begun, bound, locked; /* archive and catalog */
+    struct duck_extracted *extracted;
+    struct duck_prepared *prepared;
+    struct duck_pending *pending;
+    struct duck_result result;
+    bool has_result;
+    struct pb_sql_error *err;
+};
+
+/* sql: the statement alone. task: filled but for stores and lock; it is copied. */
+int pb_statement_open(struct pb_statement *st, struct pb_sql *s, const struct pb_sql_task *task,
+                      const char *sql, size_t len, size_t base, struct pb_sql_error *err);
+int pb_statement_prepare(struct pb_statement *st);
+/* Binds other text instead, ours, around what was prepared. */
+int pb_statement_replace(struct pb_statement *st, const char *sql);
+int pb_statement_start(struct pb_statement *st);
+/* NULL at the end, or when it failed: then *ret_failed. To be destroyed. */
+struct duck_chunk *pb_statement_fetch(struct pb_statement *st, bool *ret_failed);
+void pb_statement_close(struct pb_statement *st);
+
+#endif

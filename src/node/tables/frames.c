@@ -1,0 +1,71 @@
+#include "node/tables/frames.h"
+
+#include "host/buf.h"
+#include "show/stack.h"
+
+static const char *locals_json(const struct pb_frame *f, struct pb_buf *b)
+{
+    pb_buf_clear(b);
+    pb_buf_putc(b, '{');
+    for (size_t i = 0; i < f->nlocals; i++) {
+        pb_json_key(b, f->locals[i].name);
+        pb_json_string(b, f->locals[i].value);
+    }
+    pb_buf_putc(b, '}');
+    return b->data;
+}
+
+struct filling {
+    struct pb_node *node;
+    const bool *wanted;
+    pb_frame_rest *rest;
+    struct pb_rows *rows;
+    struct pb_buf locals;
+};
+
+static void add_frame(struct filling *f, const struct pb_live_process *p,
+                      const struct pb_thread *t, const struct pb_frame *frame)
+{
+    struct pb_row_cell *row = pb_rows_add(f->rows);
+    struct pb_rows *rows = f->rows;
+
+    pb_rows_int(row, PB_FRAME_DEPTH, (int64_t)frame->depth);
+    pb_rows_text(rows, row, PB_FRAME_FUNC,
+                 frame->native ? pb_stack_native_name(frame, &rows->arena) : frame->func);
+    pb_rows_text(rows, row, PB_FRAME_FILE, frame->file ? frame->file : frame->module);
+    if (frame->lineno > 0)
+        pb_rows_int(row, PB_FRAME_LINENO, frame->lineno);
+    pb_rows_text(rows, row, PB_FRAME_TYPE, frame->native ? "native" : "python");
+    if (f->wanted[PB_FRAME_LOCALS] && !frame->native)
+        pb_rows_text(rows, row, PB_FRAME_LOCALS, locals_json(frame, &f->locals));
+    pb_rows_int(row, PB_FRAME_TID, t->tid);
+    pb_rows_text(rows, row, PB_FRAME_THREAD, t->name);
+    pb_live_common(rows, row, f->node->host, p->pid, p->rank);
+    if (f->rest)
+        f->rest(rows, row, t);
+}
+
+int pb_frames_fill(struct pb_node *n, const struct pb_scope *s, const bool *wanted, bool all,
+                   pb_frame_rest *rest, struct pb_rows *rows)
+{
+    struct filling f = {.node = n, .wanted = wanted, .rest = rest, .rows = rows};
+    struct pb_snapshot_opts o = {.all = all, .locals = wanted[PB_FRAME_LOCALS],
+                                 .native = pb_node_setting(n, PB_SET_STACKS_NATIVE)};
+    struct pb_arena a = PB_ARENA_INIT;
+    struct pb_live_process *v = NULL;
+    size_t count = pb_live_processes(n, s, wanted[rows->ncolumns - 1], &a, &v);
+    struct pb_target_batch *batch = pb_live_stacks(n, v, count, &o);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct pb_target_read *r = pb_target_batch_get(batch, i);
+
+        for (size_t t = 0; r && r->err.code == PB_OK && t < r->snapshot.nthreads; t++)
+            for (size_t k = 0; k < r->snapshot.threads[t].nframes; k++)
+                add_frame(&f, &v[i], &r->snapshot.threads[t],
+                          &r->snapshot.threads[t].frames[k]);
+    }
+    pb_target_batch_drop(batch);
+    pb_buf_finish(&f.locals);
+    pb_arena_finish(&a);
+    return 0;
+}

@@ -1,0 +1,141 @@
+/*
+ * probing.cost - what the tool itself costs: the node, its samplers and history, each agent.
+ */
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "host/proc.h"
+#include "node/sampler.h"
+#include "node/tables/common.h"
+
+static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
+                struct pb_rows *rows, struct pb_err *err);
+
+enum { WHAT, CPU_MS, RSS_MB, BYTES, ROWS, QUERIES };
+
+static const struct pb_column_spec columns[] = {
+    [WHAT] = {"what", PB_NAME, "", "node, sql, archive, agent, or the name of a sampler"},
+    [CPU_MS] = {"cpu_ms", PB_REAL, "ms", "CPU time since it began"},
+    [RSS_MB] = {"rss_mb", PB_REAL, "MB", "memory; of an agent its rings"},
+    [BYTES] = {"bytes", PB_INT, "B", "node: answered; archive: on disk; agent: of its rings"},
+    [ROWS] = {"rows", PB_INT, "", "rows answered, sealed or written"},
+    [QUERIES] = {"queries", PB_INT, "", "queries answered"},
+    PB_LIVE_COMMON,
+};
+
+const struct pb_live pb_live_probing_cost = {
+    .name = "probing.cost",
+    .doc = "what the tool itself costs: CPU, memory, bytes, rows",
+    .columns = columns,
+    .ncolumns = PB_COUNT_OF(columns),
+    .fill = fill,
+};
+
+enum { SAMPLERS_MAX = 64 };
+
+static double ms_of(const struct timeval *tv)
+{
+    return (double)tv->tv_sec * 1e3 + (double)tv->tv_usec / 1e3;
+}
+
+static void add_node(struct pb_node *n, struct pb_rows *rows)
+{
+    struct pb_row_cell *row = pb_rows_add(rows);
+    struct pb_proc_status st;
+    struct rusage usage;
+
+    pb_rows_text(rows, row, WHAT, "node");
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        pb_rows_real(row, CPU_MS, ms_of(&usage.ru_utime) + ms_of(&usage.ru_stime));
+    if (pb_proc_status(&st, getpid(), NULL) == 0)
+        pb_rows_real(row, RSS_MB, (double)st.rss_kb / 1024);
+    pb_rows_int(row, BYTES, (int64_t)atomic_load(&n->bytes_out));
+    pb_rows_int(row, ROWS, (int64_t)atomic_load(&n->rows_out));
+    pb_rows_int(row, QUERIES, (int64_t)atomic_load(&n->queries));
+    pb_live_common(rows, row, n->host, getpid(), -1);
+    row = pb_rows_add(rows);
+    pb_rows_text(rows, row, WHAT, "sql");
+    pb_rows_real(row, RSS_MB, (double)pb_sql_memory(n->sql) / (1 << 20));
+    pb_live_common(rows, row, n->host, getpid(), -1);
+}
+
+static void add_parts(struct pb_node *n, struct pb_rows *rows)
+{
+    struct pb_sampler_status v[SAMPLERS_MAX];
+    size_t count = n->samplers ? pb_samplers_status(n->samplers, v, SAMPLERS_MAX) : 0;
+    struct pb_archive_status archive;
+    struct pb_row_cell *row;
+
+    for (size_t i = 0; i < count; i++) {
+        row = pb_rows_add(rows);
+        pb_rows_text(rows, row, WHAT, v[i].name);
+        pb_rows_real(row, CPU_MS, v[i].cpu_ms);
+        pb_rows_int(row, ROWS, (int64_t)v[i].rows);
+        pb_live_common(rows, row, n->host, getpid(), -1);
+    }
+    if (!n->archive)
+        return;
+    pb_archive_status(n->archive, &archive);
+    row = pb_rows_add(rows);
+    pb_rows_text(rows, row, WHAT, "archive");
+    pb_rows_int(row, BYTES, (int64_t)archive.bytes);
+    pb_rows_int(row, ROWS, (int64_t)archive.sealed_rows);
+    pb_live_common(rows, row, n->host, getpid(), -1);
+}
+
+/* CPU time of the agent's own thread, which carries its name; below 0: not to be found. */
+static double agent_cpu_ms(pid_t pid, struct pb_arena *a)
+{
+    struct pb_proc_stat st;
+    pid_t *tids;
+    int n = pb_proc_threads(pid, a, &tids, NULL);
+    uint64_t runs, ns;
+
+    for (int i = 0; i < n; i++)
+        if (pb_proc_stat(&st, pid, tids[i], NULL) == 0 && strcmp(st.comm, "probing") == 0 &&
+            pb_proc_schedstat(pid, tids[i], &runs, &ns))
+            return (double)ns / 1e6;
+    return -1;
+}
+
+static void add_agent(struct pb_rows *rows, const struct pb_store *s, struct pb_arena *a)
+{
+    struct pb_row_cell *row = pb_rows_add(rows);
+    double cpu = s->process.live ? agent_cpu_ms(s->process.pid, a) : -1;
+    uint64_t bytes = 0, written = 0, first, next;
+
+    for (size_t i = 0; i < s->nrings; i++) {
+        pb_reader_range(&s->rings[i]->reader, &first, &next);
+        bytes += s->rings[i]->reader.size;
+        written += next;
+    }
+    pb_rows_text(rows, row, WHAT, "agent");
+    if (cpu >= 0)
+        pb_rows_real(row, CPU_MS, cpu);
+    pb_rows_real(row, RSS_MB, (double)bytes / (1 << 20));
+    pb_rows_int(row, BYTES, (int64_t)bytes);
+    pb_rows_int(row, ROWS, (int64_t)written);
+    pb_live_common(rows, row, s->host, s->process.pid, s->rank);
+}
+
+static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
+                struct pb_rows *rows, struct pb_err *err)
+{
+    struct pb_stores *stores = pb_discover_take(n->discover, 100);
+    struct pb_arena a = PB_ARENA_INIT;
+
+    (void)wanted;
+    (void)err;
+    if (scope->all) {
+        add_node(n, rows);
+        add_parts(n, rows);
+    }
+    for (size_t i = 0; i < stores->nstores; i++)
+        if (pb_scope_has_id(scope, stores->stores[i]->process.id) &&
+            !pb_store_value(stores->stores[i]->meta, "role", &a))
+            add_agent(rows, stores->stores[i], &a);
+    pb_stores_drop(stores);
+    pb_arena_finish(&a);
+    return 0;
+}

@@ -1,0 +1,124 @@
+/*
+ * probing.tables - every table there is, how many rows it has and where they are.
+ */
+#include <string.h>
+
+#include "node/tables/common.h"
+
+static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
+                struct pb_rows *rows, struct pb_err *err);
+
+enum { NAME, SCHEMA, TABLE, SOURCE, ROWS, RINGS, DROPPED, BYTES, FILES, DOC };
+
+static const struct pb_column_spec columns[] = {
+    [NAME] = {"name", PB_NAME, "", "as it is written in SQL"},
+    [SCHEMA] = {"schema", PB_NAME, "", "the part in front of the point"},
+    [TABLE] = {"table", PB_NAME, "", "the part behind it"},
+    [SOURCE] = {"source", PB_NAME, "", "ring: written row by row; live: made when asked; view"},
+    [ROWS] = {"rows", PB_INT, "", "rows that can be read now, in rings and in files"},
+    [RINGS] = {"rings", PB_INT, "", "rings of processes in scope"},
+    [DROPPED] = {"dropped", PB_INT, "", "rows that were lost because a writer was too fast"},
+    [BYTES] = {"bytes", PB_INT, "B", "of rings and files"},
+    [FILES] = {"files", PB_INT, "", "files of history, of all processes"},
+    [DOC] = {"doc", PB_TEXT, "", "what is in it"},
+    PB_LIVE_COMMON,
+};
+
+const struct pb_live pb_live_probing_tables = {
+    .name = "probing.tables",
+    .doc = "every table: rows, losses, bytes, files",
+    .columns = columns,
+    .ncolumns = PB_COUNT_OF(columns),
+    .fill = fill,
+};
+
+struct counts {
+    uint64_t rows, rings, dropped, bytes, files;
+};
+
+/* Rows that are in files as well are counted there. */
+static void count_rings(const struct pb_stores *stores, const struct pb_scope *scope,
+                        const char *name, bool files_too, struct counts *c)
+{
+    for (size_t i = 0; i < stores->nstores; i++) {
+        const struct pb_store *s = stores->stores[i];
+
+        for (size_t k = 0; k < s->nrings; k++) {
+            const struct pb_store_ring *r = s->rings[k];
+            uint64_t first, next, sealed = files_too ? atomic_load(&r->sealed) : 0;
+            bool shared = r->reader.flags & PB_RING_SHARED;
+
+            if (strcmp(r->reader.name, name) != 0 ||
+                !(shared || pb_scope_has_id(scope, s->process.id)))
+                continue;
+            pb_reader_range(&r->reader, &first, &next);
+            if (first < sealed)
+                first = sealed < next ? sealed : next;
+            c->rows += next - first;
+            c->rings++;
+            c->dropped += pb_reader_dropped(&r->reader);
+            c->bytes += r->reader.size;
+        }
+    }
+}
+
+static void count_files(const struct pb_archive_table *v, size_t n, const char *name,
+                        struct counts *c)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(v[i].name, name) != 0)
+            continue;
+        c->rows += v[i].rows;
+        c->bytes += v[i].bytes;
+        c->files += v[i].files;
+    }
+}
+
+static void add_table(struct pb_node *n, struct pb_rows *rows, const struct pb_sql_table *t,
+                      const struct counts *c)
+{
+    struct pb_row_cell *row = pb_rows_add(rows);
+    const char *point = strchr(t->name, '.');
+
+    pb_rows_text(rows, row, NAME, t->name);
+    pb_rows_text(rows, row, SCHEMA,
+                 point ? pb_arena_strndup(&rows->arena, t->name, (size_t)(point - t->name))
+                       : "main");
+    pb_rows_text(rows, row, TABLE, point ? point + 1 : t->name);
+    pb_rows_text(rows, row, SOURCE, t->source);
+    pb_rows_text(rows, row, DOC, t->doc);
+    pb_live_common(rows, row, n->host, 0, -1);
+    if (strcmp(t->source, "ring") != 0)
+        return;
+    pb_rows_int(row, ROWS, (int64_t)c->rows);
+    pb_rows_int(row, RINGS, (int64_t)c->rings);
+    pb_rows_int(row, DROPPED, (int64_t)c->dropped);
+    pb_rows_int(row, BYTES, (int64_t)c->bytes);
+    pb_rows_int(row, FILES, (int64_t)c->files);
+}
+
+static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
+                struct pb_rows *rows, struct pb_err *err)
+{
+    struct pb_stores *stores = pb_discover_take(n->discover, 100);
+    struct pb_arena a = PB_ARENA_INIT;
+    struct pb_archive_table *archived = NULL;
+    struct pb_sql_table *v = NULL;
+    size_t narchived = n->archive ? pb_archive_tables(n->archive, &a, &archived) : 0;
+    size_t count = pb_sql_tables(n->sql, &a, &v);
+
+    (void)wanted;
+    (void)err;
+    for (size_t i = 0; i < count; i++) {
+        struct counts c = {0};
+
+        /* Files are not told apart by process here: with a scope only rings count. */
+        count_rings(stores, scope, v[i].name, scope->all, &c);
+        if (scope->all)
+            count_files(archived, narchived, v[i].name, &c);
+        add_table(n, rows, &v[i], &c);
+    }
+    pb_stores_drop(stores);
+    pb_arena_finish(&a);
+    return 0;
+}

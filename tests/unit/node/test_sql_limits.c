@@ -1,0 +1,250 @@
+/* What SQL may not do, and the errors it gives: one line, the place, the nearest names. */
+#include "node/sql_fixture.h"
+
+#include <dirent.h>
+#include <pthread.h>
+
+#include "base/clock.h"
+
+static void errors_name_the_place_and_the_nearest(void **state)
+{
+    struct sql_fixture *f = *state;
+
+    sql_open(f, false);
+    sql_fails(f, "SELECT modul FROM python.torch_trace",
+              "no column 'modul' in python.torch_trace; nearest: module, module_type", 7);
+    assert_string_equal(f->err.nearest, "module, module_type");
+    sql_fails(f, "select 1; select t.modul from python.torch_trace t",
+              "no column 'modul' in python.torch_trace; nearest: module, module_type", 17);
+    assert_int_equal(f->err.statement, 1);
+    sql_fails(f, "select * from python.memry", "no table 'python.memry'; nearest: python.memory",
+              14);
+    sql_fails(f, "select * from memory", "no table 'memory'; nearest: python.memory", 14);
+    sql_fails(f, "select * from pythn.memory", "no table 'pythn.memory'; nearest: python.memory",
+              14);
+    sql_fails(f, "select pid from system.cpuu", "no table 'system.cpuu'; nearest: system.cpu", 16);
+    sql_fails(f, "select pidd from system.cpu", "no column 'pidd' in system.cpu; nearest: pid", 7);
+    sql_fails(f, "select x.y from system.cpu s join system.io x using (pid)", "no column 'y'", 7);
+    sql_fails(f, "select floo(1)", "no function 'floo'; nearest: floor", 7);
+    sql_fails(f, "select 1 +", "syntax error at end of input", 10);
+    sql_fails(f, "select 'abc", "unterminated quoted string at or near \"'abc\"", 7);
+    sql_fails(f, "selec 1", "syntax error at or near \"selec\"", 0);
+    sql_fails(f, " -- nothing\n", "no statement", -1);
+    sql_fails(f, "select ?", "the statement has parameters that nobody gave", -1);
+    sql_fails(f, "select 'x'::INT", "Could not convert string 'x' to INT32", 10);
+}
+
+static void nothing_is_changed_and_no_file_is_reached(void **state)
+{
+    static const char *const refused[] = {
+        "create table x (a int)",
+        "create view x as select 1",
+        "create or replace macro m() as 1",
+        "insert into x values (1)",
+        "update x set a = 1",
+        "delete from x",
+        "drop view python.memory",
+        "alter view python.memory rename to x",
+        "copy (select 1) to '/tmp/sql-test-leak'",
+        "copy x from '/etc/passwd'",
+        "export database '/tmp/x'",
+        "import database '/tmp/x'",
+        "attach '/tmp/x.db'",
+        "detach memory",
+        "use python",
+        "install httpfs",
+        "load httpfs",
+        "pragma database_list",
+        "pragma enable_profiling",
+        "call enable_logging()",
+        "checkpoint",
+        "vacuum",
+        "begin",
+        "commit",
+        "prepare p as select 1",
+        "execute p",
+        "reset threads",
+        "set threads = 8",
+        "set variable scope = NULL",
+        "set global memory_limit = '1TB'",
+        "explain analyze copy (select 1) to '/tmp/sql-test-leak'",
+        "explain (format json) create table x (a int)",
+        "comment on view python.memory is 'x'",
+        "select * from read_csv('/etc/passwd')",
+        "select * from read_text('/etc/passwd')",
+        "select * from '/etc/passwd'",
+        "select * from '/etc/hosts.csv'",
+        "select * from \"/etc/passwd\"",
+        "select * from glob('/*')",
+        "select * from parquet_scan('/x')",
+        "select * from enable_logging()",
+        "select * from \"enable_profiling\"()",
+        "select * from query('select 1')",
+        "select * from probing_ring('python.memory')",
+        "select getenv('HOME')",
+        "select * from duckdb_secrets()",
+        "with x as (select 1) insert into y select * from x",
+        "pivot (select 1 as a, 2 as b) on a using sum(b)",
+        "from 'x.parquet'",
+        "select 1; drop view python.memory",
+    };
+    struct sql_fixture *f = *state;
+
+    sql_open(f, false);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        if (sql_run(f, PB_FORMAT_JSON, refused[i]) == 0)
+            fail_msg("%s: was let through", refused[i]);
+        assert_null(strchr(f->err.err.msg, '\n'));
+        assert_true(*f->err.err.msg);
+    }
+    assert_int_equal(access("/tmp/sql-test-leak", F_OK), -1);
+    sql_gives(f, PB_FORMAT_NDJSON, "select count(*) as n from python.memory", "{\"n\":0}\n");
+}
+
+/* What stands in a folder. */
+static size_t count_files(const char *path)
+{
+    DIR *dir = opendir(path);
+    size_t n = 0;
+
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        n += e->d_name[0] != '.';
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+static void memory_is_limited_and_nothing_spills(void **state)
+{
+    struct sql_fixture *f = *state;
+    char here[256];
+
+    setenv("PROBING_QUERY_MEMORY_MB", "64", 1);
+    sql_open(f, false);
+    unsetenv("PROBING_QUERY_MEMORY_MB");
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(f->root), 0);
+    sql_fails(f, "select count(*) from (select range::varchar r from range(20000000) group by r)",
+              "out of memory: the query needs more than the setting query.memory_mb", -1);
+    assert_int_equal(count_files(f->root), 2); /* stores and data, as before */
+    assert_int_equal(chdir(here), 0);
+    sql_gives(f, PB_FORMAT_NDJSON, "select 1 as a", "{\"a\":1}\n");
+}
+
+static const char endless[] =
+    "select count(*) from range(3000000000) a, range(1000) b where (a.range * b.range) % 7 = 3";
+
+static void time_is_limited(void **state)
+{
+    struct sql_fixture *f = *state;
+    uint64_t start;
+
+    sql_open(f, false);
+    sql_gives(f, PB_FORMAT_NDJSON, "select 1 as a", "{\"a\":1}\n");
+    f->timeout_ms = 200;
+    start = pb_clock_ns();
+    sql_fails(f, endless, "timed out after 0.2 s; --timeout gives it more", -1);
+    assert_int_equal(f->err.err.code, PB_TIMEOUT);
+    assert_true(pb_clock_ns() - start < UINT64_C(5000000000));
+    f->timeout_ms = 0;
+    sql_gives(f, PB_FORMAT_NDJSON, "select 1 as a", "{\"a\":1}\n");
+}
+
+struct cancelling {
+    _Atomic bool flag;
+};
+
+static void *cancel_soon(void *arg)
+{
+    struct cancelling *c = arg;
+
+    usleep(100000);
+    atomic_store(&c->flag, true);
+    return NULL;
+}
+
+static void a_query_can_be_cancelled(void **state)
+{
+    struct sql_fixture *f = *state;
+    struct cancelling c = {false};
+    pthread_t thread;
+
+    sql_open(f, false);
+    sql_gives(f, PB_FORMAT_NDJSON, "select 1 as a", "{\"a\":1}\n");
+    f->cancelled = &c.flag;
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, &c), 0);
+    sql_fails(f, endless, "cancelled", -1);
+    pthread_join(thread, NULL);
+    f->cancelled = NULL;
+}
+
+struct asking {
+    struct pb_node *node;
+    int failures;
+};
+
+static int drop_bytes(const void *data, size_t len, void *arg)
+{
+    (void)data;
+    (void)len;
+    (void)arg;
+    return 0;
+}
+
+/* Views come and go, settings change and queries run, from several threads. */
+static void *ask_often(void *arg)
+{
+    static const char *const sql[] = {
+        "select count(*) from python.memory",
+        "describe system.cpu",
+        "show tables",
+        "select * from comm_metrics",
+        "select nope from python.spans",
+        "set query.timeout = 50",
+    };
+    static const struct pb_scope all = {.all = true};
+    struct asking *a = arg;
+
+    for (int i = 0; i < 60; i++) {
+        struct pb_query q = {
+            .sql = sql[i % 6], .scope = &all, .format = PB_FORMAT_JSON, .sink = drop_bytes};
+        struct pb_sql_done done;
+        struct pb_sql_error err;
+        int rc = pb_sql_run(a->node->sql, &q, &done, &err);
+
+        a->failures += (rc < 0) != (i % 6 == 4);
+        pb_buf_finish(&done.notices);
+    }
+    return NULL;
+}
+
+static void several_ask_at_once(void **state)
+{
+    struct sql_fixture *f = *state;
+    struct asking asking[4];
+    pthread_t threads[4];
+
+    sql_open(f, false);
+    for (int i = 0; i < 4; i++) {
+        asking[i] = (struct asking){f->node, 0};
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_often, &asking[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(asking[i].failures, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQL_TEST(errors_name_the_place_and_the_nearest),
+        SQL_TEST(nothing_is_changed_and_no_file_is_reached),
+        SQL_TEST(memory_is_limited_and_nothing_spills),
+        SQL_TEST(time_is_limited),
+        SQL_TEST(a_query_can_be_cancelled),
+        SQL_TEST(several_ask_at_once),
+    };
+
+    return RUN_TESTS(tests);
+}
