@@ -61,6 +61,8 @@ format:
 
 install: release
 	install -D -m 755 build/release/probing $(DESTDIR)$(PREFIX)/bin/probing
+	[ ! -e build/duckdb/libduckdb.so ] || install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/probing \
+		build/duckdb/libduckdb.so
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	build/release/probing man >$(DESTDIR)$(PREFIX)/share/man/man1/probing.1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "cli/nodelink.h"
 #include "show/stack.h"
 #include "unwind/snapshot.h"
 
@@ -49,6 +50,7 @@ const struct pb_cmd pb_cmd_backtrace = {
     .options = options,
     .positionals = positionals,
     .target = PB_TARGET_PROCESS,
+    .remote = true,
     .examples = "probing 4242 backtrace        # where is the main thread?\n"
                 "probing 4242 backtrace -a -l  # all threads, with local variables\n"
                 "probing 4242 bt -a -n         # C and C++ frames as well\n"
@@ -97,11 +99,56 @@ static int show_once(struct pb_ctx *ctx, struct pb_target *t, const struct pb_sn
     return rc;
 }
 
+/* The node at the other end reads and writes it as this one would. */
+static const char *remote_path(struct pb_ctx *ctx, const struct pb_snapshot_opts *o, bool json)
+{
+    static const char *const pauses[] = {
+        [PB_PAUSE_ONE] = "one", [PB_PAUSE_ALL] = "all", [PB_PAUSE_NEVER] = "never"};
+    struct pb_buf b = PB_BUF_INIT;
+    const char *path;
+
+    pb_buf_printf(&b, "/api/backtrace?format=%s&all=%d&locals=%d&native=%d&pause=%s&limit=%zu",
+                  json ? "json" : "text", o->all, o->locals, o->native, pauses[o->pause],
+                  o->max_frames);
+    pb_buf_printf(&b, "&width=%d&colour=%d&verbose=%d", ctx->out.width, ctx->out.colour,
+                  ctx->verbose);
+    if (o->tid)
+        pb_buf_printf(&b, "&tid=%d", (int)o->tid);
+    if (ctx->scope) {
+        pb_buf_puts(&b, "&target=");
+        pb_http_encode(&b, ctx->scope);
+    }
+    path = pb_arena_strdup(&ctx->arena, b.data);
+    pb_buf_finish(&b);
+    return path;
+}
+
 /* Sleeps in parts, since usleep need not take more than a second. */
 static void pause_between(double secs)
 {
     for (; secs > 0; secs -= 0.5)
         usleep((useconds_t)((secs < 0.5 ? secs : 0.5) * 1e6));
+}
+
+struct place {
+    struct pb_target *target; /* on this machine, */
+    struct pb_nodelink node;  /* or elsewhere */
+    const char *path;
+};
+
+static int open_place(struct pb_ctx *ctx, const struct pb_snapshot_opts *o, bool json,
+                      struct place *p)
+{
+    if (!ctx->remote)
+        return pb_target_open(&p->target, ctx->pid, ctx->command_line, &ctx->err);
+    p->path = remote_path(ctx, o, json);
+    return pb_nodelink_open(ctx, &p->node);
+}
+
+static void close_place(struct place *p)
+{
+    pb_target_close(p->target);
+    pb_nodelink_close(&p->node);
 }
 
 static int run(struct pb_ctx *ctx)
@@ -110,22 +157,22 @@ static int run(struct pb_ctx *ctx)
     double every = pb_opt_num(ctx, "watch", -1);
     long count = pb_opt_int(ctx, "count", every < 0 ? 1 : 0);
     struct pb_snapshot_opts o;
-    struct pb_target *t;
+    struct place place = {0};
     int rc;
 
-    if (read_options(ctx, &o) < 0 ||
-        pb_target_open(&t, ctx->pid, ctx->command_line, &ctx->err) < 0)
+    if (read_options(ctx, &o) < 0 || open_place(ctx, &o, json, &place) < 0)
         return -1;
     for (long i = 0;; i++) {
         if (i && !json)
             pb_stack_again(&ctx->out);
-        rc = show_once(ctx, t, &o, json);
+        rc = ctx->remote ? pb_nodelink_ask(ctx, &place.node, "GET", place.path, NULL, &ctx->out.buf)
+                         : show_once(ctx, place.target, &o, json);
         if (rc == 0)
             rc = pb_print_flush(&ctx->out, &ctx->err);
         if (rc < 0 || (count && i + 1 >= count) || ctx->out.broken)
             break;
         pause_between(every);
     }
-    pb_target_close(t);
+    close_place(&place);
     return rc;
 }

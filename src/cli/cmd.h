@@ -54,6 +54,7 @@ enum pb_target_need {
     PB_TARGET_UNUSED,   /* a target makes no sense here and is refused */
     PB_TARGET_PROCESS,  /* a process on this machine: ctx->pid is set */
     PB_TARGET_OPTIONAL, /* as above when one is given, else ctx->pid is 0 */
+    PB_TARGET_SCOPE,    /* what a node knows: a process living or dead, or all; cli/nodelink.h */
 };
 
 struct pb_ctx;
@@ -66,6 +67,8 @@ struct pb_cmd {
     const struct pb_opt *options;            /* ends with a NULL name; NULL for none */
     const struct pb_positional *positionals; /* the same */
     enum pb_target_need target;
+    bool remote; /* a process at host:port will do as well: ctx->remote. PB_TARGET_SCOPE: always */
+    bool stored; /* --store will do as well. PB_TARGET_SCOPE: always */
     const char *examples; /* lines of "command  # what it does", or NULL */
     bool hidden;
     int (*run)(struct pb_ctx *ctx);
@@ -84,8 +87,13 @@ struct pb_ctx {
     char **args;                 /* positionals behind the command, NULL at the end */
     int nargs;
     const char *target; /* as the user wrote it, or NULL */
-    pid_t pid;          /* the process it names, 0 for none */
+    pid_t pid;          /* the process on this machine that it names, 0 for none */
+    const char *remote; /* the node that it names, "host:port", or NULL for this machine's */
+    const char *scope;  /* for a node: "1234", "1234-567", or NULL: what that node takes for it */
+    const char *token, *token_file; /* --token, --token-file: for a remote node */
+    const char *store;              /* --store: a copied folder instead of a node */
     bool verbose;
+    bool interrupted; /* Ctrl-C ended it: main() says so by its exit code */
     const char *command_line; /* as typed, quoted for a shell: the hint after "sudo" */
     struct pb_print out;      /* stdout; flushed by main() when run() returns */
     struct pb_arena arena;    /* lives as long as the command */

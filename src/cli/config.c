@@ -32,6 +32,7 @@ const struct pb_cmd pb_cmd_config = {
         "is eval.timeout.",
     .positionals = positionals,
     .target = PB_TARGET_OPTIONAL,
+    .remote = true,
     .examples = "probing 4242 config                   # all\n"
                 "probing 4242 config eval.timeout      # one\n"
                 "probing 4242 config eval.timeout=120  # set it\n",
@@ -95,7 +96,7 @@ static int ask(struct pb_ctx *ctx, struct pb_agent *agent, struct pb_buf *shown)
                       collect, shown, &ctx->arena, &result, &why, &ctx->err);
     pb_buf_finish(&lines);
     if (rc == 0 && result != PB_WIRE_OK)
-        return pb_err_set(&ctx->err, PB_FAIL, "%d: %s", (int)ctx->pid, why ? why : "refused");
+        return pb_err_set(&ctx->err, PB_FAIL, "%s: %s", pb_link_who(ctx), why ? why : "refused");
     return rc;
 }
 
@@ -151,16 +152,16 @@ static int connect(struct pb_ctx *ctx, bool sets, struct pb_agent *agent)
 {
     struct pb_err err = {0};
 
-    if (sets && !ctx->pid)
+    if (sets && !ctx->pid && !ctx->remote)
         return pb_err_set(&ctx->err, PB_USAGE, "whose settings? give a target");
     if (sets)
         return pb_link_open(ctx, agent);
-    if (!ctx->pid || pb_agent_open(agent, ctx->pid, ASK_TIMEOUT_MS, &err) == 0)
+    if ((!ctx->pid && !ctx->remote) || pb_link_find(ctx, agent, &err) == 0)
         return 0;
     if (err.code == PB_NO_TARGET) {
         pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena,
-                                           "probing: no probes in process %d: these are the "
-                                           "defaults", (int)ctx->pid));
+                                           "probing: no probes in process %s: these are the "
+                                           "defaults", pb_link_who(ctx)));
         return 0;
     }
     ctx->err = err;

@@ -43,6 +43,7 @@ const struct pb_cmd pb_cmd_eval = {
     .options = options,
     .positionals = positionals,
     .target = PB_TARGET_PROCESS,
+    .remote = true,
     .examples = "probing 4242 eval 'loss.item()'            # a variable of the script\n"
                 "probing 4242 eval --frame 2 'batch.shape'  # of a function that is running\n"
                 "probing 4242 eval - <fix.py                # a whole script\n"
@@ -85,6 +86,10 @@ static int read_options(struct pb_ctx *ctx, struct pb_link_eval *e)
         return pb_err_set(&ctx->err, PB_USAGE, "--main and --frame exclude each other");
     if (!tid)
         return 0;
+    if (ctx->remote) {
+        e->tid = tid;
+        return 0;
+    }
     /* The target knows its threads by the numbers of its own namespace. */
     if (pb_proc_status(&status, tid, NULL) < 0 || status.tgid != ctx->pid)
         return pb_err_set(&ctx->err, PB_NO_TARGET, "%d: no thread %d", (int)ctx->pid, (int)tid);

@@ -53,7 +53,7 @@ void pb_help_usage(struct pb_buf *out, const struct pb_cmd *cmd)
     pb_buf_puts(out, "probing ");
     if (cmd->target == PB_TARGET_PROCESS)
         pb_buf_puts(out, "<TARGET> ");
-    else if (cmd->target == PB_TARGET_OPTIONAL)
+    else if (cmd->target != PB_TARGET_UNUSED)
         pb_buf_puts(out, "[TARGET] ");
     pb_buf_puts(out, cmd->name);
     if (cmd->options)

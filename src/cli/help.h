@@ -11,7 +11,8 @@
 #include "cli/cmd.h"
 
 #define PB_TITLE "Probing CLI - A performance and stability diagnostic tool for AI applications"
-#define PB_TARGET_HELP "PID (e.g., 1234) or a part of its command line (e.g., train.py)"
+#define PB_TARGET_HELP \
+    "PID (e.g., 1234), a part of its command line (e.g., train.py), or <ip>:<port>"
 
 /* The whole page: for one command, or for all when cmd is NULL. */
 void pb_help_print(struct pb_print *out, const struct pb_cmd *cmd);

@@ -4,8 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/home.h"
 #include "cli/cmd.h"
 #include "cli/link.h"
+#include "cli/nodestart.h"
 #include "host/agent.h"
 #include "host/proc.h"
 #include "inject/inject.h"
@@ -18,7 +20,7 @@ static const struct pb_opt options[] = {
     {.name = "pprof", .letter = 'P', .help = "sampling profiler: not in this version"},
     {.name = "crash", .letter = 'c', .help = "crash reports: not in this version"},
     {.name = "listen", .letter = 'l', .type = PB_OPT_STR, .arg = "ADDRESS",
-     .help = "HTTP server at this address: not in this version"},
+     .help = "answer at this address for this process: [HOST]:PORT; see serve"},
     {.name = "force", .help = "try it under a seccomp filter, too, which may end the process"},
     {.name = "timeout", .type = PB_OPT_NUM, .arg = "SECS", .min = 0.1, .max = 3600,
      .help = "how long to look for a safe moment and to wait for the agent (default 10)"},
@@ -38,6 +40,7 @@ const struct pb_cmd pb_cmd_inject = {
     .target = PB_TARGET_PROCESS,
     .examples = "probing 4242 inject                     # then eval, repl, config\n"
                 "probing 4242 inject -D eval.timeout=60  # with a setting\n"
+                "probing 4242 inject -l 0.0.0.0:8080     # and reachable from elsewhere\n"
                 "probing 4242 eject                      # undo it\n",
     .run = run,
 };
@@ -50,7 +53,6 @@ static int refuse_empty_options(struct pb_ctx *ctx)
     } empty[] = {
         {"pprof", "sampling profiler"},
         {"crash", "crash reports"},
-        {"listen", "HTTP server"},
     };
 
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
@@ -87,6 +89,21 @@ static void tell(struct pb_ctx *ctx, const struct pb_inject_report *r)
     (void)ctx;
 }
 
+/* The node answers for the process, and stops to when it ends. */
+static int open_address(struct pb_ctx *ctx)
+{
+    const char *address = pb_opt_str(ctx, "listen", NULL), *owner, *bound;
+
+    if (!address)
+        return 0;
+    owner = pb_arena_printf(&ctx->arena, "%d-%llu", (int)ctx->pid,
+                            (unsigned long long)pb_home_start_time(ctx->pid));
+    if (pb_nodestart_listen(ctx, address, owner, false, &bound) < 0)
+        return pb_err_prefix(&ctx->err, "--listen");
+    pb_print_f(&ctx->out, "Probing server listening on %s\n", bound);
+    return 0;
+}
+
 static int run(struct pb_ctx *ctx)
 {
     const char *lines = pb_opt_str(ctx, "define", "");
@@ -101,7 +118,7 @@ static int run(struct pb_ctx *ctx)
             return -1;
         pb_print_f(&ctx->out, "Probes are already in process %d%s\n", (int)ctx->pid,
                    *lines ? "; options applied" : "");
-        return 0;
+        return open_address(ctx);
     }
     if (pb_inject_agent(ctx->pid, lines, timeout_ms, pb_opt_flag(ctx, "force"), &report,
                         &ctx->err) < 0)
@@ -112,5 +129,5 @@ static int run(struct pb_ctx *ctx)
                (int)ctx->pid);
     if (ctx->verbose)
         tell(ctx, &report);
-    return 0;
+    return open_address(ctx);
 }

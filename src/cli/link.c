@@ -7,9 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "show/stack.h"
+#include "cli/nodelink.h"
 #include "host/proc.h"
 #include "inject/inject.h"
+#include "show/stack.h"
 #include "unwind/snapshot.h"
 
 #define OPEN_TIMEOUT_MS 5000
@@ -41,12 +42,38 @@ static void injected(const struct pb_ctx *ctx)
     pb_ctx_notice(ctx, text);
 }
 
+const char *pb_link_who(struct pb_ctx *ctx)
+{
+    return ctx->remote ? ctx->target : pb_arena_printf(&ctx->arena, "%d", (int)ctx->pid);
+}
+
+static int open_remote(struct pb_ctx *ctx, struct pb_agent *a, bool inject, struct pb_err *err)
+{
+    int fd = pb_nodelink_agent(ctx, inject, err);
+
+    if (fd < 0)
+        return -1;
+    if (pb_agent_adopt(a, fd, OPEN_TIMEOUT_MS, err) < 0)
+        return pb_err_prefix(err, "%s", ctx->target);
+    return 0;
+}
+
+int pb_link_find(struct pb_ctx *ctx, struct pb_agent *a, struct pb_err *err)
+{
+    *a = (struct pb_agent){.fd = -1};
+    return ctx->remote ? open_remote(ctx, a, false, err)
+                       : pb_agent_open(a, ctx->pid, OPEN_TIMEOUT_MS, err);
+}
+
 int pb_link_open(struct pb_ctx *ctx, struct pb_agent *a)
 {
     struct pb_inject_report report;
     struct pb_err err = {0};
 
-    if (pb_agent_open(a, ctx->pid, OPEN_TIMEOUT_MS, &err) == 0)
+    *a = (struct pb_agent){.fd = -1};
+    if (ctx->remote)
+        return open_remote(ctx, a, true, &ctx->err);
+    if (pb_link_find(ctx, a, &err) == 0)
         return 0;
     if (err.code != PB_NO_TARGET) {
         ctx->err = err;
@@ -130,7 +157,7 @@ int pb_link_eval(struct pb_ctx *ctx, struct pb_agent *a, const struct pb_link_ev
                       ret_why, &ctx->err);
     sigaction(SIGINT, &old, NULL);
     interruptible = NULL;
-    return rc < 0 ? pb_err_prefix(&ctx->err, "%d", (int)ctx->pid) : 0;
+    return rc < 0 ? pb_err_prefix(&ctx->err, "%s", pb_link_who(ctx)) : 0;
 }
 
 /* The frames of a thread as backtrace shows them, without the line on top. */
@@ -164,6 +191,10 @@ static int explain_thread(struct pb_ctx *ctx, const char *what, double secs, boo
     struct pb_target *t;
     const struct pb_thread *found = NULL;
 
+    if (ctx->remote) {
+        ctx->note = pb_arena_printf(&ctx->arena, "try: probing %s backtrace -a -n\n", ctx->target);
+        return 0;
+    }
     if (pb_target_open(&t, ctx->pid, ctx->command_line, &ctx->err) < 0)
         return -1;
     if (pb_target_snapshot(t, &o, &ctx->arena, &snap, &ctx->err) < 0) {

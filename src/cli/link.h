@@ -13,8 +13,12 @@
 #include "cli/cmd.h"
 #include "host/agent.h"
 
-/* Connects; loads the agent first when the process has none. */
+/* Connects, through a node when the target is remote; loads the agent first when there is none. */
 int pb_link_open(struct pb_ctx *ctx, struct pb_agent *a);
+/* The same without loading anything: PB_NO_TARGET when there is none. */
+int pb_link_find(struct pb_ctx *ctx, struct pb_agent *a, struct pb_err *err);
+/* The target in messages: its pid, or as the user wrote it when it is remote. */
+const char *pb_link_who(struct pb_ctx *ctx);
 
 /* Hands "key=value" lines to an agent that is there already; none: nothing to do. */
 int pb_link_apply(struct pb_ctx *ctx, const char *lines);

@@ -1,13 +1,15 @@
 #include <string.h>
 
 #include "cli/cmd.h"
-#include "unwind/processes.h"
+#include "cli/dead.h"
 #include "show/table.h"
+#include "unwind/processes.h"
 
 static int run(struct pb_ctx *ctx);
 
 static const struct pb_opt options[] = {
     {.name = "tree", .letter = 't', .help = "Indent processes under the Python that started them"},
+    {.name = "dead", .letter = 'd', .help = "Ended processes that left tables behind instead"},
     {.name = "format",
      .letter = 'f',
      .type = PB_OPT_CHOICE,
@@ -23,11 +25,16 @@ const struct pb_cmd pb_cmd_list = {
     .summary = "List the Python processes that you may see",
     .details = "A process is Python when it runs an interpreter or has libpython loaded. The\n"
                "rank is what torchrun, Open MPI, Slurm or MPICH put into its environment.\n"
-               "With -v, a column says how the version was found.",
+               "With -v, a column says how the version was found.\n"
+               "\n"
+               "--dead lists what can still be queried of processes that are gone, the one that\n"
+               "ended last first: `probing PID query SQL` works on them.",
     .options = options,
+    .stored = true,
     .examples = "probing list\n"
                 "probing list -t       # children under their parents\n"
-                "probing list -f json  # every field, for scripts",
+                "probing list -f json  # every field, for scripts\n"
+                "probing list --dead   # after the crash",
     .run = run,
 };
 
@@ -212,9 +219,12 @@ static int run(struct pb_ctx *ctx)
 {
     const char *format = pb_opt_str(ctx, "format", "table");
     struct pb_process *all;
-    int n = pb_processes_read(&ctx->arena, &all, &ctx->err);
     struct order o;
+    int n;
 
+    if (ctx->store || pb_opt_flag(ctx, "dead"))
+        return pb_dead_list(ctx, format);
+    n = pb_processes_read(&ctx->arena, &all, &ctx->err);
     if (n < 0)
         return -1;
     o = make_order(ctx, all, (size_t)n);

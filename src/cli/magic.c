@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "cli/link.h"
+#include "cli/nodelink.h"
+#include "cli/query.h"
 #include "host/nearest.h"
 #include "show/stack.h"
 #include "show/table.h"
@@ -11,6 +13,7 @@
 
 static int do_bt(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);
 static int do_threads(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);
+static int do_query(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);
 static int do_who(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);
 static int do_help(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);
 
@@ -20,6 +23,8 @@ static const struct magic {
 } magics[] = {
     {"%bt", "[-a] [-l] [-n] [TID]  where the process is: all threads, locals, C frames", do_bt},
     {"%threads", "one line for each thread", do_threads},
+    {"%query", "SQL  rows of this process: %query SELECT * FROM python.threads", do_query},
+    {"%sql", "the same", do_query},
     {"%who", "names in __main__ and what they are", do_who},
     {"%help", "this list", do_help},
     {"%exit", "leave (also exit, quit, Ctrl-D)", NULL},
@@ -35,6 +40,22 @@ static int snapshot(struct pb_ctx *ctx, const struct pb_snapshot_opts *o, struct
     if (pb_target_open(ret_target, ctx->pid, ctx->command_line, &ctx->err) < 0)
         return -1;
     return pb_target_snapshot(*ret_target, o, a, ret, &ctx->err);
+}
+
+static int remote_bt(struct pb_ctx *ctx, const struct pb_snapshot_opts *o)
+{
+    struct pb_nodelink n;
+    const char *path = pb_arena_printf(
+        &ctx->arena, "/api/backtrace?format=text&all=%d&locals=%d&native=%d&limit=200&width=%d"
+                     "&colour=%d%s%s", o->all, o->locals, o->native, ctx->out.width,
+        ctx->out.colour, ctx->scope ? "&target=" : "", ctx->scope ? ctx->scope : "");
+    int rc = pb_nodelink_open(ctx, &n);
+
+    if (rc == 0)
+        rc = pb_nodelink_ask(ctx, &n, "GET", path, NULL, &ctx->out.buf);
+    pb_print_flush(&ctx->out, NULL);
+    pb_nodelink_close(&n);
+    return rc;
 }
 
 static int do_bt(struct pb_ctx *ctx, struct pb_agent *agent, const char *args)
@@ -55,6 +76,8 @@ static int do_bt(struct pb_ctx *ctx, struct pb_agent *agent, const char *args)
             break;
         }
     }
+    if (ctx->remote)
+        return remote_bt(ctx, &o);
     rc = snapshot(ctx, &o, &a, &snap, &target);
     if (rc == 0)
         pb_stack_text(&ctx->out, &snap, &o, ctx->verbose);
@@ -78,8 +101,10 @@ static int do_threads(struct pb_ctx *ctx, struct pb_agent *agent, const char *ar
     struct pb_target *target;
     int rc;
 
-    (void)agent;
     (void)args;
+    if (ctx->remote)
+        return do_query(ctx, agent, "SELECT tid, thread, state, holds_gil, top_func, top_file, "
+                                    "top_line FROM python.threads ORDER BY tid");
     rc = snapshot(ctx, &o, &a, &snap, &target);
     table.nrows = rc == 0 ? snap.nthreads : 0;
     table.cells = PB_NEW_N(&a, const char *, table.nrows * N + 1);
@@ -104,6 +129,21 @@ static int do_threads(struct pb_ctx *ctx, struct pb_agent *agent, const char *ar
     pb_print_flush(&ctx->out, NULL);
     pb_target_close(target);
     pb_arena_finish(&a);
+    return rc;
+}
+
+static int do_query(struct pb_ctx *ctx, struct pb_agent *agent, const char *args)
+{
+    int rc;
+
+    (void)agent;
+    args += strspn(args, " \t");
+    if (!*args)
+        return pb_err_set(&ctx->err, PB_USAGE, "SQL is missing: %%query SELECT 1");
+    if (!ctx->remote)
+        ctx->scope = pb_arena_printf(&ctx->arena, "%d", (int)ctx->pid);
+    rc = pb_query_show(ctx, args, "table");
+    ctx->interrupted = false; /* the prompt goes on */
     return rc;
 }
 

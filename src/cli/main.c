@@ -76,7 +76,8 @@ int main(int argc, char **argv)
     /* What a command had to say before it failed is still worth reading. */
     if (pb_print_flush(&ctx.out, &ctx.err) < 0)
         rc = -1;
-    code = rc < 0 && ctx.err.code == PB_OK ? PB_FAIL : (int)ctx.err.code;
+    code = ctx.interrupted ? EXIT_INTERRUPTED
+           : rc < 0 && ctx.err.code == PB_OK ? PB_FAIL : (int)ctx.err.code;
     if (rc < 0 && ctx.err.msg[0])
         report(&ctx, ctx.err.code == PB_USAGE);
     pb_print_finish(&ctx.out);

@@ -134,6 +134,9 @@ static int run(struct pb_ctx *ctx)
     options(b, pb_opts_global);
     pb_buf_puts(b, ".SH ENVIRONMENT\n");
     entry(b, "PROBING_TARGET, ENDPOINT", "The target when none is given, in this order.");
+    entry(b, "PROBING_HOME", "Where a node keeps history (default: XDG_DATA_HOME/probing).");
+    entry(b, "PROBING_TOKEN", "The token for a remote node.");
+    entry(b, "PROBING_PAGER, PAGER", "What shows long tables; empty or cat for none.");
     entry(b, "NO_COLOR", "When set, no colours, even on a terminal.");
     entry(b, "COLUMNS", "Width of the terminal, when it should not be asked.");
     pb_buf_puts(b, ".SH EXIT STATUS\n");

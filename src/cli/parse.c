@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/nearest.h"
+#include "cli/sqltext.h"
 #include "cli/target.h"
+#include "host/nearest.h"
 
 struct parser {
     struct pb_ctx *ctx;
@@ -69,19 +70,27 @@ static int set_target(struct parser *p, char *word, bool by_option)
 
 static int set_global(struct parser *p, const struct pb_opt *o, char *value)
 {
-    switch (o->letter) {
-    case 't':
+    const struct {
+        const char *name;
+        bool *flag;
+        const char **text;
+    } places[] = {
+        {"verbose", &p->ctx->verbose, NULL},     {"help", &p->request->help, NULL},
+        {"version", &p->request->version, NULL}, {"token", NULL, &p->ctx->token},
+        {"token-file", NULL, &p->ctx->token_file}, {"store", NULL, &p->ctx->store},
+    };
+
+    if (strcmp(o->name, "target") == 0)
         return set_target(p, value, true);
-    case 'v':
-        p->ctx->verbose = true;
-        return 0;
-    case 'h':
-        p->request->help = true;
-        return 0;
-    default:
-        p->request->version = true;
-        return 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (strcmp(o->name, places[i].name) != 0)
+            continue;
+        if (places[i].flag)
+            *places[i].flag = true;
+        else
+            *places[i].text = value;
     }
+    return 0;
 }
 
 static bool is_choice(const char *choices, const char *word)
@@ -246,6 +255,12 @@ static int take_word(struct parser *p, char *word)
         begin_command(ctx, cmd);
         return 0;
     }
+    /* SQL needs no command word. A target may look like it: then a command stands behind it. */
+    if (pb_sqltext_looks(word) && !(*p->argv && pb_cmd_find(*p->argv))) {
+        begin_command(ctx, pb_cmd_find("query"));
+        ctx->args[ctx->nargs++] = word;
+        return 0;
+    }
     if (!ctx->target)
         return set_target(p, word, false);
     /* Of two words that are no command, the one that nearly is one was meant. */
@@ -265,7 +280,8 @@ static int parse_words(struct parser *p)
             p->only_words = true;
             continue;
         }
-        if (p->only_words || word[0] != '-' || !word[1])
+        /* SQL may begin with a remark. */
+        if (p->only_words || word[0] != '-' || !word[1] || pb_sqltext_looks(word))
             rc = take_word(p, word);
         else if (word[1] == '-')
             rc = parse_long(p, word);

@@ -34,6 +34,7 @@ const struct pb_cmd pb_cmd_repl = {
         "Piped input runs as a script, statement by statement, up to the first exception.",
     .options = options,
     .target = PB_TARGET_PROCESS,
+    .remote = true,
     .examples = "probing 4242 repl                # >>> model.training\n"
                 "echo 'len(q)' | probing 4242 repl  # as a script\n",
     .run = run,
@@ -119,7 +120,7 @@ static void report(struct pb_ctx *ctx)
     if (ctx->err.msg[0]) {
         pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena, "probing: %s", ctx->err.msg));
         if (ctx->note)
-            pb_ctx_notice(ctx, ctx->note);
+            (void)!write(STDERR_FILENO, ctx->note, strlen(ctx->note));
     }
     ctx->err = (struct pb_err){0};
     ctx->note = NULL;
@@ -262,9 +263,10 @@ static void greet(struct repl *r)
     const char *python = pb_agent_value(r->agent.hello, "python", a);
 
     if (r->edit.terminal)
-        pb_ctx_notice(r->ctx, pb_arena_printf(a, "Python %s in process %d; %%help for help, "
-                                                 "Ctrl-D to leave", python ? python : "",
-                                              (int)r->ctx->pid));
+        pb_ctx_notice(r->ctx, pb_arena_printf(a, "Python %s in %s%s; %%help for help, Ctrl-D to "
+                                                 "leave", python ? python : "",
+                                              r->ctx->remote ? "" : "process ",
+                                              pb_link_who(r->ctx)));
 }
 
 static int run(struct pb_ctx *ctx)

@@ -3,21 +3,57 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "host/proc.h"
 #include "unwind/processes.h"
+
+#define DIGITS "0123456789"
+
+/* "1234" or, as stores are named, "1234-5678"; for a node also several, joined by commas. */
+static bool is_process(const char *word, bool for_node)
+{
+    size_t n = strspn(word, DIGITS);
+
+    if (!for_node)
+        return n && !word[n];
+    for (;;) {
+        if (!n)
+            return false;
+        word += n;
+        if (*word == '-') {
+            n = strspn(++word, DIGITS);
+            if (!n)
+                return false;
+            word += n;
+        }
+        if (*word != ',')
+            return !*word;
+        n = strspn(++word, DIGITS);
+    }
+}
+
+/* "host:8080", ":8080", "[::1]:8080", each with "/PID" behind it or not; no path, no module. */
+static bool is_remote(const char *word)
+{
+    const char *slash = strrchr(word, '/');
+    size_t len = slash ? (size_t)(slash - word) : strlen(word);
+    const char *colon = memrchr(word, ':', len);
+
+    if (slash && !is_process(slash + 1, true))
+        return false;
+    return colon && colon + 1 < word + len &&
+           colon + 1 + strspn(colon + 1, DIGITS) == word + len && !memchr(word, '/', len) &&
+           !strchr(word, ' ');
+}
 
 enum pb_target_kind pb_target_kind(const char *word)
 {
-    static const char digits[] = "0123456789";
-    const char *colon = strrchr(word, ':');
-    size_t n = strspn(word, digits);
-
-    if (n && !word[n])
+    if (is_process(word, false))
         return PB_TARGET_IS_PID;
-    /* "host:8080", ":8080", "[::1]:8080"; a path or a module name with a colon is text. */
-    if (colon && colon[1] && !colon[1 + strspn(colon + 1, digits)] && !strpbrk(word, "/ "))
-        return PB_TARGET_IS_REMOTE;
-    return PB_TARGET_IS_TEXT;
+    if (is_process(word, true))
+        return PB_TARGET_IS_ID;
+    return is_remote(word) ? PB_TARGET_IS_REMOTE : PB_TARGET_IS_TEXT;
 }
 
 static int resolve_pid(struct pb_ctx *ctx, const char *word)
@@ -29,6 +65,19 @@ static int resolve_pid(struct pb_ctx *ctx, const char *word)
     if (errno || pid <= 0 || pid > 0x7fffffff)
         return pb_err_set(&ctx->err, PB_NO_TARGET, "%s: no such process", word);
     ctx->pid = (pid_t)pid;
+    return 0;
+}
+
+static int resolve_remote(struct pb_ctx *ctx, const char *word)
+{
+    const char *slash = strrchr(word, '/');
+
+    if (!ctx->cmd->remote && ctx->cmd->target != PB_TARGET_SCOPE)
+        return pb_err_set(&ctx->err, PB_USAGE, "%s works on the target's own machine only, not on "
+                                               "%s", ctx->cmd->name, word);
+    ctx->remote = pb_arena_strndup(&ctx->arena, word,
+                                   slash ? (size_t)(slash - word) : strlen(word));
+    ctx->scope = slash ? slash + 1 : NULL;
     return 0;
 }
 
@@ -80,28 +129,66 @@ static int missing(struct pb_ctx *ctx)
     return pb_err_set(&ctx->err, PB_USAGE, "%s needs a target: probing <TARGET> %s", name, name);
 }
 
+/* A node has nothing about a process of somebody else: say so, rather than show no rows. */
+static int check_owner(struct pb_ctx *ctx)
+{
+    struct pb_proc_status status;
+
+    if (ctx->store || geteuid() == 0 || pb_proc_status(&status, ctx->pid, NULL) < 0 ||
+        status.euid == geteuid())
+        return 0;
+    return pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err);
+}
+
+static int resolve(struct pb_ctx *ctx, const char *word)
+{
+    enum pb_target_kind kind = pb_target_kind(word);
+    int rc;
+
+    if (kind == PB_TARGET_IS_REMOTE)
+        return resolve_remote(ctx, word);
+    if (ctx->cmd->target != PB_TARGET_SCOPE)
+        return kind == PB_TARGET_IS_PID ? resolve_pid(ctx, word) : resolve_text(ctx, word);
+    /* A node also knows the dead. */
+    if (kind != PB_TARGET_IS_TEXT) {
+        ctx->scope = word;
+        rc = kind == PB_TARGET_IS_PID ? resolve_pid(ctx, word) : 0;
+        return rc == 0 && ctx->pid ? check_owner(ctx) : rc;
+    }
+    rc = resolve_text(ctx, word);
+    if (rc == 0)
+        ctx->scope = pb_arena_printf(&ctx->arena, "%d", (int)ctx->pid);
+    return rc;
+}
+
+static int check_store(struct pb_ctx *ctx, const char *word)
+{
+    if (ctx->cmd->target != PB_TARGET_SCOPE && !ctx->cmd->stored)
+        return pb_err_set(&ctx->err, PB_USAGE, "--store: %s looks at living processes",
+                          ctx->cmd->name);
+    if (word && pb_target_kind(word) != PB_TARGET_IS_PID && pb_target_kind(word) != PB_TARGET_IS_ID)
+        return pb_err_set(&ctx->err, PB_USAGE, "--store: '%s' is not the pid of a process in it",
+                          word);
+    return 0;
+}
+
 int pb_target_resolve(struct pb_ctx *ctx)
 {
     static const char *const stand_ins[] = {"PROBING_TARGET", "ENDPOINT"};
     const char *word = ctx->target;
 
+    if (ctx->store && check_store(ctx, word) < 0)
+        return -1;
     if (ctx->cmd->target == PB_TARGET_UNUSED) {
         if (word)
             return pb_err_set(&ctx->err, PB_USAGE, "%s takes no target, but got '%s'",
                               ctx->cmd->name, word);
         return 0;
     }
-    for (size_t i = 0; i < 2 && (!word || !*word); i++)
+    for (size_t i = 0; i < 2 && !ctx->store && (!word || !*word); i++)
         word = getenv(stand_ins[i]);
     if (!word || !*word)
         return ctx->cmd->target == PB_TARGET_PROCESS ? missing(ctx) : 0;
     ctx->target = word;
-    switch (pb_target_kind(word)) {
-    case PB_TARGET_IS_PID:
-        return resolve_pid(ctx, word);
-    case PB_TARGET_IS_REMOTE:
-        return pb_err_set(&ctx->err, PB_USAGE, "%s: remote targets need a node", word);
-    default:
-        return resolve_text(ctx, word);
-    }
+    return resolve(ctx, word);
 }

@@ -3,8 +3,8 @@
  *
  * Owns: nothing; text goes into the context's arena.
  * Threads: one.
- * Fails: PB_USAGE for a missing, remote or ambiguous target, PB_NO_TARGET
- * when nothing matches.
+ * Fails: PB_USAGE for a missing or ambiguous target, or one that the command cannot look at;
+ * PB_NO_TARGET when nothing matches.
  * Not here: whether the process may be read (host/proc.h).
  */
 #ifndef PB_CLI_TARGET_H
@@ -12,12 +12,20 @@
 
 #include "cli/cmd.h"
 
-enum pb_target_kind { PB_TARGET_IS_PID, PB_TARGET_IS_REMOTE, PB_TARGET_IS_TEXT };
+enum pb_target_kind {
+    PB_TARGET_IS_PID,
+    PB_TARGET_IS_ID,     /* for a node: "1234-5678", pid and start time; "12,34", several */
+    PB_TARGET_IS_REMOTE, /* "host:8080", or one process there: "host:8080/1234" */
+    PB_TARGET_IS_TEXT,
+};
 
 /* What a word looks like; nothing is looked up. */
 enum pb_target_kind pb_target_kind(const char *word);
 
-/* Sets ctx->pid as ctx->cmd needs it. Fills ctx->note when several processes match. */
+/*
+ * Sets ctx->pid, remote and scope as ctx->cmd needs them. Fills ctx->note when several processes
+ * match.
+ */
 int pb_target_resolve(struct pb_ctx *ctx);
 
 #endif

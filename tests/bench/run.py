@@ -18,7 +18,7 @@ from measure import harness
 
 
 # In the order of the table; all but the first are modules with rows(quick).
-PARTS = ["stacks", "inject", "eval", "startup"]
+PARTS = ["stacks", "inject", "eval", "startup", "store", "tables", "query", "history"]
 
 
 class Table:

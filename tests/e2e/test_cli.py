@@ -9,8 +9,8 @@ import pytest
 
 import harness
 
-COMMANDS = ["list", "backtrace", "inject", "eject", "eval", "repl", "config", "launch", "attach",
-            "completion", "help", "version"]
+COMMANDS = ["list", "backtrace", "query", "tables", "export", "memory", "inject", "eject", "eval",
+            "repl", "config", "launch", "attach", "serve", "completion", "help", "version"]
 
 
 def answer(result):
@@ -54,7 +54,10 @@ def test_help_of_a_command(probing, name):
     (["backtrace", "42"], "backtrace needs a target in front of it. Try: probing 42 backtrace"),
     (["42"], "no command for target '42'. Try: probing 42 backtrace"),
     (["42", "list"], "list takes no target, but got '42'"),
-    (["host:8080", "backtrace"], "host:8080: remote targets need a node"),
+    (["host:8080", "inject"],
+     "inject works on the target's own machine only, not on host:8080"),
+    (["--store", "/tmp", "42", "backtrace"], "--store: backtrace looks at living processes"),
+    (["query"], "query: SQL is missing"),
     (["help", "nothing"], "help: no command 'nothing'"),
 ])
 def test_wrong_usage(probing, words, message):

@@ -176,6 +176,52 @@ static void the_line_is_quoted_for_a_shell(void **state)
     pb_arena_finish(&ctx.arena);
 }
 
+static void check_sql(char **argv, const char *target, const char *command, const char *arg)
+{
+    struct pb_ctx ctx = {0};
+    struct pb_request request;
+    int argc = 0;
+
+    while (argv[argc])
+        argc++;
+    assert_int_equal(pb_parse(&ctx, &request, argc, argv), 0);
+    assert_string_equal(ctx.cmd->name, command);
+    if (target)
+        assert_string_equal(ctx.target, target);
+    else
+        assert_null(ctx.target);
+    if (arg)
+        assert_string_equal(ctx.args[0], arg);
+    pb_arena_finish(&ctx.arena);
+}
+
+static void sql_needs_no_command(void **state)
+{
+    static char probing[] = "probing", sql[] = "SELECT 1", pid[] = "42", f[] = "-f", csv[] = "csv";
+    static char from[] = "from it.py", bt[] = "bt", remark[] = "-- why\nSELECT 1", q[] = "q";
+
+    (void)state;
+    check_sql((char *[]){probing, sql, NULL}, NULL, "query", sql);
+    check_sql((char *[]){probing, pid, sql, NULL}, "42", "query", sql);
+    check_sql((char *[]){probing, pid, sql, f, csv, NULL}, "42", "query", sql);
+    check_sql((char *[]){probing, pid, remark, NULL}, "42", "query", remark);
+    check_sql((char *[]){probing, pid, q, remark, NULL}, "42", "query", remark);
+    /* What looks like SQL in front of a command is a target. */
+    check_sql((char *[]){probing, from, bt, NULL}, from, "backtrace", NULL);
+}
+
+static void options_for_a_node(void **state)
+{
+    struct parsed p = parse("--store /tmp/x --token=abc query x --token-file f");
+
+    (void)state;
+    assert_int_equal(p.rc, 0);
+    assert_string_equal(p.ctx.store, "/tmp/x");
+    assert_string_equal(p.ctx.token, "abc");
+    assert_string_equal(p.ctx.token_file, "f");
+    done(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +233,8 @@ int main(void)
         cmocka_unit_test(help_and_version),
         cmocka_unit_test(double_dash_ends_options),
         cmocka_unit_test(the_line_is_quoted_for_a_shell),
+        cmocka_unit_test(sql_needs_no_command),
+        cmocka_unit_test(options_for_a_node),
     };
 
     return RUN_TESTS(tests);

@@ -11,6 +11,9 @@ static int nothing(struct pb_ctx *ctx)
 }
 
 static const struct pb_cmd needs = {.name = "look", .target = PB_TARGET_PROCESS, .run = nothing};
+static const struct pb_cmd travels = {
+    .name = "far", .target = PB_TARGET_PROCESS, .remote = true, .run = nothing};
+static const struct pb_cmd asks = {.name = "ask", .target = PB_TARGET_SCOPE, .run = nothing};
 static const struct pb_cmd refuses = {.name = "idle", .run = nothing};
 
 static void kinds(void **state)
@@ -25,6 +28,17 @@ static void kinds(void **state)
     assert_int_equal(pb_target_kind("app:main"), PB_TARGET_IS_TEXT);
     assert_int_equal(pb_target_kind("dir/a:80"), PB_TARGET_IS_TEXT);
     assert_int_equal(pb_target_kind(""), PB_TARGET_IS_TEXT);
+    assert_int_equal(pb_target_kind("42-1234"), PB_TARGET_IS_ID);
+    assert_int_equal(pb_target_kind("42-"), PB_TARGET_IS_TEXT);
+    assert_int_equal(pb_target_kind("42,43-7,44"), PB_TARGET_IS_ID);
+    assert_int_equal(pb_target_kind("42,"), PB_TARGET_IS_TEXT);
+    assert_int_equal(pb_target_kind(",42"), PB_TARGET_IS_TEXT);
+    assert_int_equal(pb_target_kind("host:8080/42"), PB_TARGET_IS_REMOTE);
+    assert_int_equal(pb_target_kind("[::1]:80/42-7"), PB_TARGET_IS_REMOTE);
+    assert_int_equal(pb_target_kind("host:8080/a"), PB_TARGET_IS_TEXT);
+    assert_int_equal(pb_target_kind("host:80/4/2"), PB_TARGET_IS_TEXT);
+    assert_int_equal(pb_target_kind("host:"), PB_TARGET_IS_TEXT);
+    assert_int_equal(pb_target_kind(":8080"), PB_TARGET_IS_REMOTE);
 }
 
 static void check(const struct pb_cmd *cmd, const char *target, enum pb_code code, pid_t pid)
@@ -52,6 +66,48 @@ static void resolving(void **state)
     check(&refuses, "42", PB_USAGE, 0);
 }
 
+static void check_far(const struct pb_cmd *cmd, const char *target, const char *remote,
+                      const char *scope)
+{
+    struct pb_ctx ctx = {.cmd = cmd, .target = target};
+
+    assert_int_equal(pb_target_resolve(&ctx), 0);
+    if (remote)
+        assert_string_equal(ctx.remote, remote);
+    else
+        assert_null(ctx.remote);
+    if (scope)
+        assert_string_equal(ctx.scope, scope);
+    else
+        assert_null(ctx.scope);
+    pb_arena_finish(&ctx.arena);
+}
+
+static void nodes(void **state)
+{
+    (void)state;
+    check_far(&travels, "host:80", "host:80", NULL);
+    check_far(&travels, "host:80/42", "host:80", "42");
+    check_far(&asks, "host:80", "host:80", NULL);
+    check_far(&asks, "42", NULL, "42");
+    check_far(&asks, "42-7", NULL, "42-7");
+    check_far(&asks, NULL, NULL, NULL);
+    check(&asks, "0", PB_NO_TARGET, 0);
+}
+
+static void folders(void **state)
+{
+    struct pb_ctx ctx = {.cmd = &needs, .target = "42", .store = "/tmp"};
+
+    (void)state;
+    assert_int_equal(pb_target_resolve(&ctx), -1);
+    assert_int_equal(ctx.err.code, PB_USAGE);
+    ctx = (struct pb_ctx){.cmd = &asks, .target = "host:80", .store = "/tmp"};
+    assert_int_equal(pb_target_resolve(&ctx), -1);
+    ctx = (struct pb_ctx){.cmd = &asks, .target = "42", .store = "/tmp"};
+    assert_int_equal(pb_target_resolve(&ctx), 0);
+}
+
 static void stand_ins(void **state)
 {
     (void)state;
@@ -70,6 +126,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds),
         cmocka_unit_test(resolving),
+        cmocka_unit_test(nodes),
+        cmocka_unit_test(folders),
         cmocka_unit_test(stand_ins),
     };
 

@@ -1,0 +1,16 @@
+/*
+ * dead.h - processes that are gone and left tables behind: `probing list --dead`.
+ *
+ * Owns: nothing. Threads: one.
+ * Fails: when the folders cannot be looked at at all.
+ * Not here: living processes (list.c), their rows (query.c).
+ */
+#ifndef PB_CLI_DEAD_H
+#define PB_CLI_DEAD_H
+
+#include "cli/cmd.h"
+
+/* format: "table", "json" or "csv". Needs no running node. */
+int pb_dead_list(struct pb_ctx *ctx, const char *format);
+
+#endif

@@ -1,0 +1,298 @@
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/nodelink_internal.h"
+#include "node/node.h"
+
+/* What a node may take beyond the time that the query has: noticing, and answering. */
+#define SLACK_MS 10000
+#define ERROR_BODY_MAX (64 << 10)
+#define TRIES 3
+
+/* How an answer is taken apart while it arrives. */
+struct taking {
+    struct pb_ctx *ctx;
+    const struct pb_question *q;
+    struct pb_answer *answer;
+    struct pb_http_client *http; /* NULL for a node in this process */
+    bool lines; /* the answer is JSON lines */
+    bool began; /* something of it has arrived */
+    bool ended; /* "done" or "error" was there */
+    bool failed;
+    struct pb_buf line; /* the beginning of one */
+    struct pb_buf held; /* what may be the text of an error */
+};
+
+static void notice(struct pb_ctx *ctx, const char *text)
+{
+    pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena, "probing: %s", text));
+}
+
+static void take_done(struct taking *t, const struct pb_json *done)
+{
+    const struct pb_json *notices = pb_json_get(done, "notices");
+
+    t->answer->rows = (uint64_t)pb_json_whole(done, "rows", 0);
+    t->answer->truncated = pb_json_flag(done, "truncated", false);
+    t->answer->ms = pb_json_number(done, "ms", 0);
+    for (size_t i = 0; notices && notices->type == PB_J_ARRAY && i < notices->n; i++)
+        if (notices->items[i].type == PB_J_STRING)
+            notice(t->ctx, notices->items[i].s);
+}
+
+/* Rows are arrays and columns are for the sink; the rest is about the answer itself. */
+static int take_line(struct taking *t, const char *line, size_t len)
+{
+    struct pb_json body;
+
+    if (len < 8 || (memcmp(line, "{\"done\"", 7) != 0 && memcmp(line, "{\"error\"", 8) != 0))
+        return len ? t->q->sink(line, len, t->q->arg) : 0;
+    if (pb_json_parse(&t->ctx->arena, line, len, &body, &t->ctx->err) < 0)
+        return -1;
+    t->ended = true;
+    if (pb_json_get(&body, "done")) {
+        take_done(t, pb_json_get(&body, "done"));
+        return 0;
+    }
+    t->failed = true;
+    pb_nodelink_error(t->ctx, &body, 0, t->q->sql);
+    return -1;
+}
+
+static int take(const void *data, size_t len, void *arg)
+{
+    struct taking *t = arg;
+    const char *p = data, *end;
+
+    if (!t->lines)
+        return t->q->sink(data, len, t->q->arg);
+    while (len && (end = memchr(p, '\n', len))) {
+        size_t n = (size_t)(end - p);
+        int rc;
+
+        if (t->line.len) {
+            pb_buf_add(&t->line, p, n);
+            rc = take_line(t, t->line.data, t->line.len);
+            pb_buf_clear(&t->line);
+        } else {
+            rc = take_line(t, p, n);
+        }
+        if (rc)
+            return rc;
+        p += n + 1;
+        len -= n + 1;
+    }
+    pb_buf_add(&t->line, p, len);
+    return 0;
+}
+
+/*
+ * Rows come as a stream. An answer of a length that is known beforehand may be an error: it is
+ * held until its status is known.
+ */
+static int take_body(const void *data, size_t len, void *arg)
+{
+    struct taking *t = arg;
+    const char *length = pb_http_answered(t->http, "Content-Length");
+
+    t->began = true;
+    if (!length || strtoul(length, NULL, 10) > ERROR_BODY_MAX)
+        return take(data, len, t);
+    pb_buf_add(&t->held, data, len);
+    return 0;
+}
+
+/* Formats that have no room for it say in headers what "done" says in lines. */
+static void take_headers(struct taking *t)
+{
+    const char *rows = pb_http_answered(t->http, "X-Probing-Rows");
+    const char *cut = pb_http_answered(t->http, "X-Probing-Truncated");
+    const char *said = pb_http_answered(t->http, "X-Probing-Notices");
+
+    t->answer->rows = rows ? strtoull(rows, NULL, 10) : 0;
+    t->answer->truncated = cut && strcmp(cut, "true") == 0;
+    if (said && *said)
+        notice(t->ctx, said);
+}
+
+static void write_question(struct pb_ctx *ctx, const struct pb_question *q, struct pb_buf *body)
+{
+    pb_buf_putc(body, '{');
+    pb_json_key(body, "sql");
+    pb_json_string(body, q->sql);
+    pb_json_key(body, "format");
+    pb_json_string(body, q->format);
+    if (ctx->scope) {
+        pb_json_key(body, "target");
+        pb_json_string(body, ctx->scope);
+    }
+    if (q->max_rows) {
+        pb_json_key(body, "max_rows");
+        pb_json_int(body, (int64_t)q->max_rows);
+    }
+    if (q->timeout_ms) {
+        pb_json_key(body, "timeout");
+        pb_buf_printf(body, "%.3f", q->timeout_ms / 1000.0);
+    }
+    pb_buf_putc(body, '}');
+}
+
+/*
+ * A node that was killed takes a while to be gone, and its socket still lets in. Nothing has been
+ * answered yet, so another node may do it. False when there is no point in trying again.
+ */
+static bool ask_another(struct pb_ctx *ctx, struct pb_nodelink *n, struct taking *t,
+                        const struct pb_err *err)
+{
+    struct timespec moment = {.tv_nsec = 20000000};
+
+    if (n->remote || t->began || err->code != PB_FAIL || atomic_load(&pb_nodelink_cancelled))
+        return false;
+    nanosleep(&moment, NULL);
+    pb_nodelink_close(n);
+    if (pb_nodelink_open(ctx, n) < 0)
+        return false;
+    t->http = n->http;
+    return true;
+}
+
+static int query_by_http(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb_question *q,
+                         struct taking *t)
+{
+    struct pb_buf body = PB_BUF_INIT;
+    struct pb_http_request r = {
+        .method = "POST", .path = "/api/query", .type = "application/json",
+        .timeout_ms = q->timeout_ms ? q->timeout_ms + SLACK_MS : 0,
+        .cancelled = &pb_nodelink_cancelled,
+    };
+    struct pb_err err = {0};
+    int status = 0, rc;
+
+    write_question(ctx, q, &body);
+    r.body = body.data;
+    r.body_len = body.len;
+    for (int tries = 0;; tries++) {
+        rc = pb_http_ask(n->http, &r, take_body, t, &status, &err);
+        if (rc == 0 || tries == TRIES || !ask_another(ctx, n, t, &err))
+            break;
+        err = (struct pb_err){0};
+    }
+    pb_buf_finish(&body);
+    if (rc == 0 && status == 200 && t->held.len)
+        take(t->held.data, t->held.len, t);
+    if (t->failed || ctx->err.code != PB_OK)
+        return -1;
+    if (rc < 0)
+        return pb_nodelink_broken(ctx, n, &err);
+    if (status != 200)
+        return pb_nodelink_refused(ctx, status, t->held.data, t->held.len, q->sql);
+    if (t->lines && !t->ended)
+        return pb_err_set(&ctx->err, PB_FAIL, "the node broke off its answer");
+    if (!t->lines)
+        take_headers(t);
+    return 0;
+}
+
+static enum pb_format format_of(const char *name)
+{
+    static const char *const names[] = {
+        [PB_FORMAT_ROWS] = "rows", [PB_FORMAT_JSON] = "json",       [PB_FORMAT_NDJSON] = "ndjson",
+        [PB_FORMAT_CSV] = "csv",   [PB_FORMAT_PARQUET] = "parquet",
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return (enum pb_format)i;
+    return PB_FORMAT_ROWS;
+}
+
+static int query_here(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb_question *q,
+                      struct taking *t)
+{
+    struct pb_scope scope;
+    struct pb_query query = {
+        .sql = q->sql, .scope = &scope, .format = format_of(q->format), .max_rows = q->max_rows,
+        .timeout_ms = q->timeout_ms, .cancelled = &pb_nodelink_cancelled, .sink = take, .arg = t,
+    };
+    struct pb_sql_done done = {0};
+    struct pb_sql_error err = {.at = -1};
+    char *lines, *text;
+    int rc;
+
+    if (pb_node_scope(n->node, ctx->scope, &ctx->arena, &scope, &ctx->err) < 0)
+        return -1;
+    rc = pb_sql_run(n->node->sql, &query, &done, &err);
+    *t->answer = (struct pb_answer){done.rows, done.truncated, done.ms};
+    lines = done.notices.data ? pb_arena_strdup(&ctx->arena, done.notices.data) : NULL;
+    while (lines && (text = strsep(&lines, "\n")))
+        if (*text)
+            notice(ctx, text);
+    pb_buf_finish(&done.notices);
+    if (rc < 0 && ctx->err.code == PB_OK)
+        return pb_nodelink_fail(ctx, err.err.code, err.err.msg, err.nearest, q->sql, err.at);
+    return rc;
+}
+
+int pb_nodelink_query(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb_question *q,
+                      struct pb_answer *ret)
+{
+    struct pb_answer answer = {0};
+    struct taking t = {.ctx = ctx, .q = q, .answer = &answer, .http = n->http,
+                       .lines = strcmp(q->format, "rows") == 0};
+    struct sigaction old;
+    int rc;
+
+    pb_nodelink_catch(&old);
+    rc = n->node ? query_here(ctx, n, q, &t) : query_by_http(ctx, n, q, &t);
+    sigaction(SIGINT, &old, NULL);
+    pb_buf_finish(&t.line);
+    pb_buf_finish(&t.held);
+    if (rc < 0 && atomic_load(&pb_nodelink_cancelled)) {
+        ctx->interrupted = true;
+        ctx->note = NULL;
+        ctx->err = (struct pb_err){.code = PB_FAIL};
+    }
+    if (ret)
+        *ret = answer;
+    return rc;
+}
+
+struct rows {
+    struct pb_ctx *ctx;
+    const struct pb_json **v;
+    size_t n, cap;
+};
+
+static int take_row(const void *data, size_t len, void *arg)
+{
+    struct rows *r = arg;
+    struct pb_arena *a = &r->ctx->arena;
+    struct pb_json *row;
+
+    if (len == 0 || *(const char *)data != '[')
+        return 0;
+    row = PB_NEW(a, struct pb_json);
+    if (pb_json_parse(a, data, len, row, &r->ctx->err) < 0)
+        return -1;
+    if (r->n == r->cap) {
+        r->v = pb_arena_grow(a, r->v, r->cap * sizeof *r->v, (r->cap + 64) * 2 * sizeof *r->v);
+        r->cap = (r->cap + 64) * 2;
+    }
+    r->v[r->n++] = row;
+    return 0;
+}
+
+int pb_nodelink_rows(struct pb_ctx *ctx, struct pb_nodelink *n, const char *sql,
+                     const struct pb_json ***ret_rows, size_t *ret_n)
+{
+    struct rows rows = {.ctx = ctx};
+    struct pb_question q = {.sql = sql, .format = "rows", .sink = take_row, .arg = &rows};
+
+    if (pb_nodelink_query(ctx, n, &q, NULL) < 0)
+        return -1;
+    *ret_rows = rows.v;
+    *ret_n = rows.n;
+    return 0;
+}

@@ -1,0 +1,343 @@
+#include "cli/serveloop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/home.h"
+#include "cli/nodestart.h"
+#include "node/http/server.h"
+#include "node/node.h"
+
+#define KEEP_BYTES (8 << 20)
+#define LOCK_TIMEOUT_MS 10000
+#define LOOK_MS 1000
+#define COLLECT_EVERY_NS 60000000000ull
+#define LOG_MAX (1 << 20)
+#define GOODBYE_MS 1000
+
+struct serving {
+    struct pb_ctx *ctx;
+    bool on_demand;
+    struct pb_nodeplace place;
+    int lock, signals;
+    struct pb_node *node;
+    struct pb_server *server;
+    pthread_t warmer;
+    bool warming;
+    int listeners, active; /* as the lock file says */
+    uint64_t collected_ns;
+};
+
+/* Every folder of the path; the last one for this user alone. */
+static int make_folder(const char *path, struct pb_err *err)
+{
+    char part[PATH_MAX];
+
+    for (const char *p = path + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        snprintf(part, sizeof part, "%.*s", (int)(p - path), path);
+        if (mkdir(part, 0700) < 0 && errno != EEXIST)
+            return pb_err_set(err, errno == EACCES ? PB_DENIED : PB_FAIL,
+                              "cannot make %s: %s. Set PROBING_HOME to a folder for history",
+                              part, strerror(errno));
+        if (!*p)
+            return 0;
+    }
+}
+
+static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* A line in the log. */
+static void say(const char *fmt, ...)
+{
+    char text[512], when[40];
+    time_t now = time(NULL);
+    struct tm tm;
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    localtime_r(&now, &tm);
+    strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
+    dprintf(STDERR_FILENO, "%s %d %s\n", when, (int)getpid(), text);
+}
+
+static void write_lock(struct serving *s)
+{
+    char text[256];
+    int len = snprintf(text, sizeof text,
+                       "pid=%d\nversion=%s\nsocket=%s\nlisteners=%d\nactive=%d\n", (int)getpid(),
+                       pb_node_version(), s->place.socket, s->listeners, s->active);
+
+    if (len < (int)sizeof text && pwrite(s->lock, text, (size_t)len, 0) == len &&
+        ftruncate(s->lock, len) < 0)
+        say("lock file: %s", strerror(errno));
+}
+
+/* A node of another version that nobody uses makes room; one that is used stays. */
+static int replace_other(struct serving *s)
+{
+    struct pb_nodelock other;
+    struct pb_err *err = &s->ctx->err;
+
+    if (!pb_nodelock_read(s->place.lock, &other) ||
+        strcmp(other.version, pb_node_version()) == 0 || !pb_nodeplace_answers(other.socket))
+        return 0;
+    if (other.listeners || other.active)
+        return pb_err_set(err, PB_FAIL,
+                          "node %d of probing %s is in use. End it with: probing serve --stop",
+                          other.pid, other.version);
+    return pb_nodestart_stop(s->ctx) < 0 ? -1 : 0;
+}
+
+/* 0: locked; 1: another node of this version serves; -1: failed. */
+static int take_lock(struct serving *s)
+{
+    uint64_t deadline = pb_clock_ns() + LOCK_TIMEOUT_MS * 1000000ull;
+    struct pb_err *err = &s->ctx->err;
+
+    s->lock = open(s->place.lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (s->lock < 0)
+        return pb_err_set(err, errno == EACCES ? PB_DENIED : PB_FAIL, "%s: %s", s->place.lock,
+                          strerror(errno));
+    while (flock(s->lock, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return pb_err_set(err, PB_FAIL, "%s: %s", s->place.lock, strerror(errno));
+        if (pb_nodeplace_answers(s->place.socket))
+            return 1;
+        if (replace_other(s) < 0)
+            return -1;
+        /* One is just starting or ending. */
+        if (pb_clock_ns() > deadline)
+            return pb_err_set(err, PB_TIMEOUT, "another node holds %s and does not answer",
+                              s->place.data);
+        usleep(1000);
+    }
+    return 0;
+}
+
+/* The folder of the socket is the one that agents use. */
+static int make_socket_folder(struct serving *s)
+{
+    char path[PATH_MAX];
+    int fd, rc;
+
+    snprintf(path, sizeof path, "%s", s->place.socket);
+    *strrchr(path, '/') = '\0';
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return pb_err_set(&s->ctx->err, PB_FAIL, "%s: %s", path, strerror(errno));
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    rc = fd < 0 ? -errno : pb_home_check(fd, geteuid());
+    if (fd >= 0)
+        close(fd);
+    if (rc < 0)
+        return pb_err_set(&s->ctx->err, PB_DENIED,
+                          "%s is not safe: it must be a folder of yours that nobody else can enter",
+                          path);
+    return 0;
+}
+
+static void *warm(void *arg)
+{
+    struct serving *s = arg;
+    struct pb_err err = {0};
+
+    if (pb_sql_warm(s->node->sql, &err) < 0)
+        say("%s", err.msg);
+    return NULL;
+}
+
+static int listen_on(struct serving *s, const char *addresses, bool no_token)
+{
+    char *lines = pb_arena_strdup(&s->ctx->arena, addresses), *line;
+    char bound[160];
+
+    while ((line = strsep(&lines, "\n"))) {
+        if (!*line)
+            continue;
+        if (pb_server_listen(s->server, line, NULL, no_token, bound, sizeof bound,
+                             &s->ctx->err) < 0)
+            return -1;
+        pb_print_f(&s->ctx->out, "Probing server listening on %s\n", bound);
+    }
+    return 0;
+}
+
+/* stderr becomes the log; whoever started us waits for that. */
+static void open_log(struct serving *s)
+{
+    struct stat st;
+    int fd;
+
+    if (stat(s->place.log, &st) == 0 && st.st_size > LOG_MAX && truncate(s->place.log, 0) < 0)
+        return;
+    fd = open(s->place.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+}
+
+/* Signals become readable; threads that are made from now on do not see them. */
+static int catch_signals(struct serving *s)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return s->signals < 0 ? pb_err_set(&s->ctx->err, PB_FAIL, "signalfd: %s", strerror(errno)) : 0;
+}
+
+static int start(struct serving *s, const char *addresses, bool no_token)
+{
+    struct pb_node_opts o = {.data_dir = s->place.data, .background = true};
+    struct pb_err *err = &s->ctx->err;
+
+    /* A heap of its own for each thread would cost more than it saves. */
+    mallopt(M_ARENA_MAX, 2);
+    /* Each query needs about as much as the last: to give it back in between costs page faults. */
+    mallopt(M_TRIM_THRESHOLD, KEEP_BYTES);
+    if (catch_signals(s) < 0 || make_socket_folder(s) < 0 || pb_node_create(&s->node, &o, err) < 0)
+        return -1;
+    s->warming = pthread_create(&s->warmer, NULL, warm, s) == 0;
+    if (pb_server_create(&s->server, s->node, s->place.socket, err) < 0 ||
+        listen_on(s, addresses, no_token) < 0)
+        return -1;
+    write_lock(s);
+    return 0;
+}
+
+/* Does a process of ours with probes live? The node's own folder is none. */
+static bool has_living(struct serving *s)
+{
+    struct pb_stores *stores = pb_discover_take(s->node->discover, LOOK_MS);
+    struct pb_arena a = PB_ARENA_INIT;
+    bool found = false;
+
+    for (size_t i = 0; i < stores->nstores && !found; i++)
+        found = stores->stores[i]->process.live && stores->stores[i]->uid == geteuid() &&
+                !pb_store_value(stores->stores[i]->meta, "role", &a);
+    pb_stores_drop(stores);
+    pb_arena_finish(&a);
+    return found;
+}
+
+static bool is_unused(struct serving *s)
+{
+    uint64_t idle_ns = (uint64_t)pb_node_setting(s->node, PB_SET_SERVE_IDLE) * 1000000u, last;
+    int active, listeners;
+
+    pb_server_activity(s->server, &active, &last, &listeners);
+    if (active != s->active || listeners != s->listeners) {
+        s->active = active;
+        s->listeners = listeners;
+        write_lock(s);
+    }
+    return s->on_demand && !active && !listeners && pb_clock_ns() - last > idle_ns &&
+           !has_living(s);
+}
+
+/* Why it ends. */
+static const char *serve(struct serving *s)
+{
+    struct pollfd p[] = {{.fd = s->signals, .events = POLLIN},
+                         {.fd = s->node->stop_fd, .events = POLLIN}};
+
+    for (;;) {
+        if (poll(p, 2, LOOK_MS) < 0 && errno != EINTR)
+            return strerror(errno);
+        if (p[0].revents)
+            return "a signal";
+        if (p[1].revents)
+            return "it was told to";
+        if (is_unused(s))
+            return "nothing uses it";
+        if (access(s->place.socket, F_OK) < 0)
+            return "its socket was removed";
+        if (pb_clock_ns() - s->collected_ns > COLLECT_EVERY_NS) {
+            pb_node_tidy(s->node);
+            s->collected_ns = pb_clock_ns();
+        }
+    }
+}
+
+/* Whoever found the socket a moment ago is still answered; who comes now starts another node. */
+static void say_goodbye(struct serving *s)
+{
+    uint64_t deadline = pb_clock_ns() + GOODBYE_MS * 1000000ull, last;
+    int active = 1, listeners;
+
+    unlink(s->place.socket);
+    for (int calm = 0; calm < 3 && pb_clock_ns() < deadline; calm = active ? 0 : calm + 1) {
+        usleep(10000);
+        pb_server_activity(s->server, &active, &last, &listeners);
+    }
+}
+
+static void finish(struct serving *s)
+{
+    char folder[PATH_MAX];
+
+    if (s->server)
+        say_goodbye(s);
+    if (s->warming)
+        pthread_join(s->warmer, NULL);
+    pb_server_destroy(s->server);
+    pb_node_destroy(s->node);
+    if (s->server) {
+        snprintf(folder, sizeof folder, "%s", s->place.socket);
+        *strrchr(folder, '/') = '\0';
+        rmdir(folder); /* agents may still use it */
+    }
+    if (s->signals >= 0)
+        close(s->signals);
+    if (s->lock >= 0)
+        close(s->lock);
+}
+
+int pb_serve_loop(struct pb_ctx *ctx, bool on_demand, const char *addresses, bool no_token)
+{
+    struct serving s = {.ctx = ctx, .on_demand = on_demand, .lock = -1, .signals = -1};
+    const char *why;
+    int rc;
+
+    umask(077);
+    prctl(PR_SET_NAME, "probing-node"); /* it was started as /proc/self/exe */
+    if (pb_nodeplace_find(&s.place, &ctx->err) < 0 || make_folder(s.place.data, &ctx->err) < 0)
+        return -1;
+    rc = take_lock(&s);
+    if (rc == 1 && !on_demand)
+        rc = pb_err_set(&ctx->err, PB_FAIL,
+                        "a node is running for %s already. End it with: probing serve --stop",
+                        s.place.data);
+    if (rc == 0 && start(&s, addresses, no_token) == 0) {
+        pb_print_flush(&ctx->out, NULL);
+        if (on_demand)
+            open_log(&s);
+        say("probing %s serves %s on %s", pb_node_version(), s.place.data, s.place.socket);
+        s.collected_ns = pb_clock_ns();
+        why = serve(&s);
+        say("ends: %s", why);
+    }
+    finish(&s);
+    return rc < 0 || ctx->err.code != PB_OK ? -1 : 0;
+}

@@ -1,0 +1,36 @@
+/*
+ * probing [TARGET] tables - what can be asked for in SQL.
+ */
+#include "cli/query.h"
+
+static int run(struct pb_ctx *ctx);
+
+static const struct pb_opt options[] = {
+    {.name = "all", .letter = 'a', .help = "the columns of each table, with type and unit"},
+    {.name = "format", .letter = 'f', .type = PB_OPT_CHOICE, .arg = "FORMAT",
+     .choices = "table|json|ndjson|csv|markdown", .help = "how to print them (default: table)"},
+    {.name = NULL},
+};
+
+const struct pb_cmd pb_cmd_tables = {
+    .name = "tables",
+    .summary = "List the tables that can be queried",
+    .details = "Rows are those of the target, or of all processes without one. Tables that are\n"
+               "made when asked for, such as python.stacks, have no number. In SQL the same is in\n"
+               "probing.tables and probing.columns; SHOW TABLES and DESCRIBE work as well.",
+    .options = options,
+    .target = PB_TARGET_SCOPE,
+    .examples = "probing tables          # name, rows, what is in it\n"
+                "probing 4242 tables -a  # columns and types as well\n",
+    .run = run,
+};
+
+static const char names[] = "SELECT name, \"rows\", doc FROM probing.tables ORDER BY name";
+static const char columns[] = "SELECT name, \"column\", type, unit, doc FROM probing.columns "
+                              "ORDER BY name, position";
+
+static int run(struct pb_ctx *ctx)
+{
+    return pb_query_show(ctx, pb_opt_flag(ctx, "all") ? columns : names,
+                         pb_opt_str(ctx, "format", "table"));
+}

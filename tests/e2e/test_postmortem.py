@@ -1,0 +1,100 @@
+"""A dead process answers: killed with a node at work, without one, and from a copied folder."""
+import os
+import shutil
+
+from nodes import node  # noqa: F401  (a fixture)
+from numbering import Numbers, assert_whole, kill_node, until
+
+
+def copy_store(target, to):
+    """Tables and all but the socket."""
+    shutil.copytree(store_of(target), to, ignore=shutil.ignore_patterns("control"))
+
+
+def store_of(target):
+    return "/dev/shm/probing-%d/%s" % (os.getuid(), target.id)
+
+
+def test_killed_while_a_node_works(start, any_py, node, tmp_path):  # noqa: F811
+    node("serve")
+    target = start(Numbers, any_py, node, tmp_path)
+    target.wait_for(3000)
+    written = target.kill()
+    rows = assert_whole(node, target.pid, written)
+    # Once dead, all of it goes to disk at once, and says the same.
+    assert until(lambda: target.sealed(node) >= written)
+    assert assert_whole(node, target.pid, written) == rows
+
+
+def test_killed_without_a_node(start, any_py, node, tmp_path):  # noqa: F811
+    target = start(Numbers, any_py, node, tmp_path)
+    target.wait_for(3000)
+    written = target.kill()
+    assert node.pid() is None
+    assert_whole(node, target.pid, written)
+    assert_whole(node, target.id, written)
+    dead = node("list", "--dead")
+    assert dead.returncode == 0 and str(target.pid) in dead.stdout
+
+
+def test_shared_memory_is_gone_as_well(start, any_py, node, tmp_path):  # noqa: F811
+    """History alone is enough."""
+    node("serve")
+    target = start(Numbers, any_py, node, tmp_path)
+    target.wait_for(2000)
+    written = target.kill()
+    rows = assert_whole(node, target.pid, written)
+    assert until(lambda: target.sealed(node) >= written)
+    kill_node(node)
+    shutil.rmtree(store_of(target))
+    assert assert_whole(node, target.pid, written) == rows
+
+
+def test_copied_folder(start, any_py, node, tmp_path):  # noqa: F811
+    """As sent by a colleague: nothing of this machine is asked."""
+    target = start(Numbers, any_py, node, tmp_path)
+    target.wait_for(2000)
+    written = target.kill()
+    copy = str(tmp_path / "copy")
+    copy_store(target, os.path.join(copy, target.id))
+    shutil.rmtree(store_of(target))
+    answer = node("--store", copy, "query", "SELECT count(*) AS c, max(n) + 1 AS m FROM "
+                  "python.numbers", "-f", "csv")
+    assert answer.returncode == 0, answer
+    rows, most = (int(word) for word in answer.stdout.split("\n")[1].split(","))
+    assert rows == most and written <= rows <= written + 1000
+    # The folder of one process will do.
+    answer = node("--store", os.path.join(copy, target.id), "query",
+                  "SELECT count(*) FROM python.numbers", "-f", "csv")
+    assert answer.returncode == 0 and str(rows) in answer.stdout
+    assert node.pid() is None
+    answer = node(target.pid, "query", "SELECT 1")
+    assert answer.returncode == 4, answer
+
+
+def test_crash(start, any_py, node, tmp_path):  # noqa: F811
+    """A segmentation fault leaves as much as a kill."""
+    target = start(Numbers, any_py, node, tmp_path)
+    target.wait_for(2000)
+    os.kill(target.pid, 11)
+    target.process.wait()
+    assert_whole(node, target.pid, target.written())
+
+
+def test_reused_pid_is_another_process(start, any_py, node, tmp_path):  # noqa: F811
+    """Rows of the dead one are not those of a living process with its number."""
+    target = start(Numbers, any_py, node, tmp_path)
+    target.wait_for(1000)
+    target.kill()
+    living = start(Numbers, any_py, node, tmp_path)
+    living.wait_for(500)
+    # As if the number had been used before: the same pid, an earlier start.
+    earlier = "/dev/shm/probing-%d/%d-1" % (os.getuid(), living.pid)
+    copy_store(target, earlier)
+    try:
+        written = living.halt()
+        assert_whole(node, living.pid, written)
+        row, = node.rows("SELECT max(n) AS m FROM python.numbers", target="%d-1" % living.pid)
+        assert row["m"] >= 999
+    finally:
+        shutil.rmtree(earlier)

@@ -1,0 +1,254 @@
+"""Modules and steps of PyTorch: every column against what the loop itself has written down."""
+import functools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+
+import harness
+import rings
+from agents import Probed, eventually
+from harness import probing
+from injecting import has_agent
+
+TRACE, LOGS = "python.torch_trace", "python.training_logs"
+SCRIPT = "torch_kinds.py"
+
+
+@functools.lru_cache(maxsize=None)
+def python():
+    """An interpreter with torch: the one of the tests, or one that PROBING_TEST_TORCH names."""
+    for path in (os.environ.get("PROBING_TEST_TORCH"), sys.executable):
+        if path and subprocess.run([path, "-c", "import torch"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL).returncode == 0:
+            return path
+    return None
+
+
+pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
+              pytest.mark.skipif(not python(), reason="no interpreter with torch")]
+
+
+class Loop(Probed):
+    """tests/targets/torch_kinds.py; the main thread runs the job that it is told."""
+
+    def __init__(self, prefix=(), env=None):
+        command = list(prefix) + [python(), os.path.join(harness.TARGETS, SCRIPT)]
+        harness.Target.__init__(self, command, env=env)
+
+    def turn(self, on):
+        """Switched off and on, the collector begins to count anew."""
+        state = "on" if on else "off"
+        assert probing(self.pid, "config", "torch.collect=" + state).returncode == 0
+        eventually(lambda: self.value("torch.autograd.Variable._execution_engine is engine") ==
+                   "%s\n" % (not on), 10)
+
+    def run(self, job):
+        """The job's own book, and the rows that were written meanwhile."""
+        began = time.time_ns()
+        self.value("job = %r" % job)
+        eventually(lambda: self.value("job is None") == "True\n", 30)
+        book = json.loads(self.value("import json; print(json.dumps(books[%r]))" % job))
+        return (book,) + tuple([row for row in rings.rows(self.home(), table)
+                                if row["timestamp"] > began] for table in (TRACE, LOGS))
+
+    def anew(self, job):
+        self.turn(False)
+        self.turn(True)
+        return self.run(job)
+
+
+@pytest.fixture(scope="module")
+def loop():
+    target = Loop()
+    # Every step is to be there, however slow this machine is at the moment.
+    assert probing(target.pid, "inject", "-D", "torch.budget=100").returncode == 0
+    eventually(lambda: rings.lines(target.home(), "status")["collector.torch"] == "on", 10)
+    yield target
+    target.stop()
+
+
+def close(a, b, rel=1e-5):
+    return abs(a - b) <= rel * max(abs(a), abs(b)) + 1e-9
+
+
+def near(ours, theirs, slack=1.0):
+    """Two clocks around the same thing; a thread may lose its processor between them."""
+    gaps = [abs(a - b) for a, b in zip(ours, theirs)]
+    return statistics.median(gaps) < slack
+
+
+def check_logs(book, logs):
+    """Numbers are exactly those of the loop, times nearly."""
+    assert [row["step"] for row in logs] == list(range(len(book)))
+    for own, row in zip(book, logs):
+        assert close(own["loss"], row["loss"]) and close(own["lr"], row["lr"]), (own, row)
+        assert row["epoch"] == own["epoch"] and row["comm_ms"] == 0
+    for name in ("forward", "backward", "optimizer", "data"):
+        assert near([row[name + "_ms"] for row in logs[1:]], [own[name] for own in book[1:]]), name
+    whole = [(b["at"] - a["at"]) * 1000 for a, b in zip(book, book[1:])]
+    assert near([row["step_ms"] for row in logs[1:]], whole)
+    for row in logs[1:]:
+        parts = sum(row[part + "_ms"] for part in ("data", "forward", "backward", "optimizer"))
+        assert parts <= row["step_ms"] * 1.001
+
+
+def of(rows, module, stage="forward"):
+    return [row for row in rows if row["module"] == module and row["stage"] == stage]
+
+
+def check_trace(book, trace, first=1):
+    """All modules of every step but the one that was under way when tracing began."""
+    steps = range(first, len(book))
+    assert {row["step"] for row in trace} == set(steps)
+    for name, kind in (("Net", "Net"), ("blocks.0", "Block"), ("blocks.1.lin", "Linear"),
+                       ("pause", "Pause"), ("head", "Linear"), ("Identity", "Identity")):
+        assert [(row["step"], row["module_type"]) for row in of(trace, name)] == [
+            (step, kind) for step in steps], name
+        assert {row["operation_name"] for row in of(trace, name)} == {name + ".forward"}
+    # In two places, under its first name.
+    assert len(of(trace, "blocks.0.act")) == 2 * len(steps)
+    assert len(of(trace, "Net", "backward")) == len(of(trace, "AdamW", "optimizer")) == len(steps)
+    assert near([row["duration_ms"] for row in of(trace, "pause")],
+                [own["pause"] for own in book[first:]], 0.2)
+    for step in steps:
+        rows = [row for row in trace if row["step"] == step]
+        assert [row["seq"] for row in rows] == list(range(len(rows)))
+        whole = [row for row in rows if row["module"] == "Net" and row["stage"] == "forward"][0]
+        inner = sum(row["duration_ms"] for row in rows
+                    if row["module"] in ("blocks.0", "blocks.1", "pause", "head"))
+        assert inner <= whole["duration_ms"]
+        assert all(row["allocated"] > 10 and row["max_allocated"] >= row["allocated"] - 50
+                   and row["gpu_ms"] is None for row in rows)
+
+
+def test_plain_loop(loop):
+    book, trace, logs = loop.anew("plain")
+    check_logs(book, logs)
+    check_trace(book, trace)
+    assert all(row["batch_size"] == 4 and row["grad_norm"] is None for row in logs)
+    assert all(close(row["samples_per_s"], 4000 / row["step_ms"]) for row in logs[1:])
+    # One step of sixteen is weighed.
+    weighed = {row["step"] for row in trace if row["allocated_delta"] is not None}
+    assert weighed == {16}
+
+
+def test_workers_that_are_forked(loop):
+    book, trace, logs = loop.anew("workers")
+    check_trace(book, trace)
+    assert [row["step"] for row in logs] == list(range(len(book)))
+    assert [row["epoch"] for row in logs] == [own["epoch"] for own in book]
+    assert near([row["data_ms"] for row in logs[1:]], [own["data"] for own in book[1:]], 2)
+
+
+def test_accumulation(loop):
+    book, trace, logs = loop.anew("accumulate")
+    assert [row["step"] for row in logs] == list(range(len(book)))
+    assert all(row["batch_size"] == 16 for row in logs)
+    assert all(close(own["loss"], row["loss"]) for own, row in zip(book, logs))
+    assert near([row["forward_ms"] for row in logs[1:]], [own["forward"] for own in book[1:]], 4)
+    assert [row["step"] for row in of(trace, "head")] == [
+        step for step in range(1, len(book)) for _ in range(4)]
+
+
+def test_norms_and_scaled_losses(loop):
+    book, _, logs = loop.anew("clip")
+    assert all(close(own["norm"], row["grad_norm"]) for own, row in zip(book, logs))
+    book, _, logs = loop.anew("scaled")
+    if book is not None:
+        check_logs(book, logs)
+
+
+def test_closures(loop):
+    book, trace, logs = loop.anew("closure")
+    assert [row["step"] for row in logs] == list(range(len(book)))
+    assert all(close(own["losses"][-1], row["loss"]) for own, row in zip(book, logs))
+    for step in range(1, len(book)):
+        rows = [row for row in trace if row["step"] == step]
+        assert len(of(rows, "Net")) == len(of(rows, "Net", "backward")) == len(
+            book[step]["losses"])
+        assert logs[step]["optimizer_ms"] < logs[step]["step_ms"] - logs[step]["forward_ms"]
+
+
+def test_two_optimizers(loop):
+    """The steps of the first one count."""
+    book, trace, logs = loop.anew("two")
+    assert [row["step"] for row in logs] == list(range(8))
+    assert all(close(own["lr"], row["lr"]) and close(own["loss"], row["loss"])
+               for own, row in zip(book[::2], logs))
+    assert len(of(trace, "SGD", "optimizer")) == 15
+
+
+def test_inference(loop):
+    book, trace, logs = loop.anew("inference")
+    assert not logs
+    paused = of(trace, "pause")
+    assert [row["step"] for row in paused] == list(range(1, len(book)))
+    assert near([row["duration_ms"] for row in paused], [own["pause"] for own in book[1:]], 0.2)
+
+
+def test_errors_pass_through(loop):
+    book, trace, logs = loop.anew("failing")
+    assert book == ["", "", "call 3", "", "", "call 6", "", "", "call 9"]
+    assert len(logs) == 6 and len(of(trace, "Broken")) == 8
+
+
+def test_checkpoints(loop):
+    """What is computed again in backward is called again."""
+    book, trace, logs = loop.anew("checkpointed")
+    assert all(close(own["loss"], row["loss"]) for own, row in zip(book, logs))
+    assert [row["step"] for row in of(trace, "head")] == [
+        step for step in range(1, len(book)) for _ in range(2)]
+
+
+def test_compiled_graphs_stay(loop):
+    if loop.value("hasattr(torch, 'compile')") != "True\n":
+        pytest.skip("no torch.compile")
+    loop.turn(False)
+    without = loop.run("compiled")[0]
+    loop.turn(True)
+    assert loop.run("compiled")[0] == without
+
+
+def test_as_it_was(loop):
+    assert loop.value("surroundings() == bare['surroundings']") == "False\n"
+    loop.turn(False)
+    assert loop.value("surroundings() == bare['surroundings']") == "True\n"
+    loop.turn(True)
+    assert loop.value("surroundings() == bare['surroundings']") == "False\n"
+
+
+def test_the_same_bits(loop):
+    """Switched off and on all the time, training comes to the same result."""
+    loop.turn(True)
+    loop.value("job = 'slow digest'")
+    for number in range(100):
+        probing(loop.pid, "config", "torch.collect=" + ("off", "on")[number % 2])
+    assert loop.value("job") == "'slow digest'\n"
+    eventually(lambda: loop.value("job is None") == "True\n", 30)
+    assert loop.value("books['slow digest'] == bare['digest']") == "True\n"
+    loop.turn(True)
+    assert loop.run("digest")[0] == loop.value("print(bare['digest'])").strip()
+    probing(loop.pid, "eject")
+    assert probing(loop.pid, "inject", "-D", "torch.collect=off").returncode == 0
+    assert loop.value("surroundings() == bare['surroundings']") == "True\n"
+
+
+def test_from_the_start(start, tmp_path):
+    """The agent is there before torch is."""
+    env = {"XDG_CACHE_HOME": str(tmp_path), "PROBING_TORCH_BUDGET": "100",
+           "PROBING_SAMPLE_RATE": "0.5"}
+    target = start(Loop, prefix=[harness.BIN, "run"], env=env)
+    eventually(lambda: rings.lines(target.home(), "status")["collector.torch"][:2] == "on", 10)
+    book, trace, logs = target.run("plain")
+    traced = {row["step"] for row in trace}
+    # It may have begun with the steps that the script makes at its start.
+    offset = logs[0]["step"]
+    assert [row["step"] - offset for row in logs] == list(range(len(book)))
+    assert all(close(own["loss"], row["loss"]) for own, row in zip(book, logs[-len(book):]))
+    assert traced and all(step % 2 == 0 for step in traced)
+    assert len(traced) in (len(book) // 2 - 1, len(book) // 2)

@@ -1,0 +1,103 @@
+"""python.comm against what two ranks have written down themselves."""
+import importlib.util
+import json
+import os
+import re
+import sys
+
+import pytest
+
+import harness
+import ranks
+from injecting import has_agent
+from nodes import Node
+
+pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
+              pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch")]
+PYTHON = os.environ.get("PROBING_TEST_TORCH", sys.executable)
+KEYS = ("op", "bytes", "dtype", "src_rank", "dst_rank", "group_name")
+
+
+class Pair:
+    """The job, a node, and what the ranks say they sent."""
+
+    def __init__(self, folder):
+        self.node = Node(folder)
+        self.go = os.path.join(str(folder), "go")
+        self.job = ranks.Job([PYTHON, os.path.join(harness.TARGETS, "comm_ranks.py"), "PORT",
+                              self.go], 2, folder)
+        ranks.inject(self.node, self.job)
+        open(self.go, "w").close()
+        for rank in (0, 1):
+            self.job.says("book %d " % rank)
+        found = re.findall(r"book (\d) (.*)", self.job.text())
+        self.books = {int(rank): json.loads(text)["rows"] for rank, text in found}
+        self.mine = "job LIKE '%%:%d'" % self.job.port
+
+    def rows(self, sql, rank):
+        return self.node.rows(sql, self.job.pids[rank])
+
+    def stop(self):
+        self.job.stop()
+        self.node.stop()
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    made = Pair(tmp_path_factory.mktemp("comm"))
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_operations_are_those_that_were_sent(pair, rank):
+    rows = pair.rows("SELECT * FROM comm_metrics WHERE state <> 'failed' ORDER BY timestamp", rank)
+    assert [{key: row[key] for key in KEYS} for row in rows] == pair.books[rank]
+    assert {row["state"] for row in rows} == {"done"}
+    assert {row["group_size"] for row in rows} == {2} and {row["rank"] for row in rows} == {rank}
+    assert all(row["latency_ms"] > 0 for row in rows)
+
+
+def test_failed_calls_are_said_to_have_failed(pair):
+    """torch refuses "no tensor" before it sends, or after."""
+    rows = pair.rows("SELECT op FROM comm_metrics WHERE state = 'failed'", 0)
+    assert rows in ([], [{"op": "all_reduce"}])
+
+
+def test_numbers_are_the_same_on_both_ranks(pair):
+    rows = pair.node.rows("SELECT group_name, seq, op, count(DISTINCT rank) AS ranks FROM "
+                          "comm_metrics WHERE op NOT IN ('send', 'recv') AND state = 'done' AND "
+                          "%s GROUP BY ALL ORDER BY group_name, seq" % pair.mine)
+    assert {row["ranks"] for row in rows} == {2}, rows
+    numbers = [row["seq"] for row in rows if row["group_name"] == "default_pg"]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    sent = pair.node.rows("SELECT op, src_rank, dst_rank, seq FROM comm_metrics WHERE op IN "
+                          "('send', 'recv') AND %s ORDER BY op" % pair.mine)
+    assert [tuple(row.values()) for row in sent] == [("recv", 0, 1, 1), ("send", 0, 1, 1)]
+
+
+def test_each_operation_has_two_rows(pair):
+    rows = pair.rows("SELECT timestamp, list(state ORDER BY latency_ms NULLS FIRST) AS states FROM "
+                     "python.comm WHERE state NOT IN ('seen', 'failed') GROUP BY timestamp", 0)
+    states = [row["states"] for row in rows]
+    assert all("started" in str(one) for one in states), states
+
+
+def test_slow_ranks(pair):
+    rows = pair.node.rows("SELECT * FROM slow_ranks WHERE group_name = 'default_pg' AND "
+                          + pair.mine)
+    assert sorted(row["rank"] for row in rows) == [0, 1]
+    assert 99 < sum(row["last_pct"] for row in rows) < 201
+
+
+def test_a_hang_that_began_before_the_agent_came(pair):
+    """Ejected, hung, injected again; last, since the ranks do nothing more."""
+    for pid in pair.job.pids.values():
+        assert pair.node(pid, "eject").returncode == 0
+    open(pair.go + ".hang", "w").close()
+    pair.job.says("restored 1 True")
+    for pid in pair.job.pids.values():
+        assert pair.node(pid, "inject").returncode == 0
+    found = ranks.wait_for(pair.node, "SELECT * FROM hung_collectives WHERE " + pair.mine)
+    assert [(row["problem"], row["rank"], row["func"]) for row in found] == [
+        ("missing", 1, "run"), ("waiting", 0, "run")]

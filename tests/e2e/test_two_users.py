@@ -1,0 +1,156 @@
+"""Two users on one machine: neither sees nor reaches the other's processes or data; root does."""
+import json
+import os
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+import agents
+import harness
+import interpreters
+import querying
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to become two users")
+# Nobody's, and of this run alone.
+FIRST = 61000 + os.getpid() % 2000 * 2
+SECOND = FIRST + 1
+
+
+def become(uid):
+    def change():
+        os.setgroups([])
+        os.setgid(uid)
+        os.setuid(uid)
+    return change
+
+
+class User:
+    """Somebody with a folder, a probed process and a node."""
+
+    def __init__(self, uid, python, folder):
+        self.uid, self.folder = uid, str(folder)
+        os.chown(self.folder, uid, uid)
+        self.env = dict(harness.ENV, HOME=self.folder, PROBING_HOME=self.folder + "/data",
+                        XDG_CONFIG_HOME=self.folder + "/config", USER="user%d" % uid)
+        script = os.path.join(harness.TARGETS, "probed.py")
+        self.process = subprocess.Popen([python, script], stdout=subprocess.PIPE,
+                                        env=self.env, preexec_fn=become(uid), cwd="/")
+        self.pid = int(self.process.stdout.readline().split()[1])
+
+    def run(self, *words):
+        return subprocess.run([harness.BIN] + [str(word) for word in words], env=self.env,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60,
+                              stderr=subprocess.PIPE, preexec_fn=become(self.uid), cwd="/",
+                              encoding="utf-8", check=False)
+
+    def rows(self, sql, *target):
+        answer = self.run(*target, "query", "-f", "json", sql)
+        assert answer.returncode == 0, answer
+        return json.loads(answer.stdout)
+
+    def socket_path(self):
+        """The node's door."""
+        home = "/dev/shm/probing-%d" % self.uid
+        return [os.path.join(home, name) for name in os.listdir(home) if name.startswith("node-")]
+
+    def stop(self):
+        self.run("serve", "--stop")
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        shutil.rmtree("/dev/shm/probing-%d" % self.uid, ignore_errors=True)
+
+
+def is_open(path):
+    """Can others get at it at all?"""
+    path = os.path.realpath(path)
+    while path != "/":
+        if not os.stat(path).st_mode & 0o001 and not os.path.isfile(path):
+            return False
+        path = os.path.dirname(path)
+    return True
+
+
+def python_for_all():
+    """An interpreter that is not in somebody's home."""
+    ways = [item.command for item in interpreters.found()] + ["/usr/bin/python3"]
+    return next((way for way in ways if os.path.exists(way) and is_open(way)), None)
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory):
+    folders = [tmp_path_factory.mktemp("user") for _ in range(2)]
+    for folder in folders:
+        for part in (folder, folder.parent, folder.parent.parent):
+            os.chmod(part, os.stat(part).st_mode | 0o011)
+    python = python_for_all()
+    if not python or not is_open(harness.BIN) or not is_open(harness.TARGETS):
+        pytest.skip("other users cannot reach the tool, its targets or any Python")
+    both = [User(uid, python, folder) for uid, folder in zip((FIRST, SECOND), folders)]
+    try:
+        for user in both:
+            assert user.run(user.pid, "inject").returncode == 0
+            agents.eventually(lambda: user.rows("SELECT count(*) AS n FROM python.memory",
+                                                user.pid)[0]["n"] > 0, 20)
+        yield both
+    finally:
+        for user in both:
+            user.stop()
+
+
+def test_each_sees_their_own(users):
+    for user in users:
+        for name in ("python.memory", "python.backtrace", "probing.agents", "system.cpu",
+                     "system.process"):
+            rows = user.rows("SELECT DISTINCT pid FROM %s WHERE pid IS NOT NULL" % name)
+            other = [u.pid for u in users if u is not user][0]
+            assert other not in [row["pid"] for row in rows], name
+        rows = user.rows("SELECT DISTINCT pid FROM python.memory")
+        assert rows == [{"pid": user.pid}]
+
+
+def test_the_other_is_out_of_reach(users):
+    one, two = users
+    for words in (["query", "SELECT * FROM python.memory"], ["eval", "loss"], ["backtrace"],
+                  ["inject"], ["config", "eval.timeout=3"]):
+        answer = one.run(two.pid, *words)
+        assert answer.returncode in (3, 4), (words, answer)
+        assert answer.stdout == "" and answer.stderr.count("\n") >= 1
+    assert one.run("list", "--dead", "-f", "json").stdout in ("[]\n", "[\n]\n")
+    answer = one.run("--store", "/dev/shm/probing-%d" % SECOND, "query",
+                     "SELECT count(*) FROM python.memory")
+    assert answer.returncode != 0, answer
+
+
+def test_the_door_of_the_other_is_shut(users):
+    one, two = users
+    path, = two.socket_path()
+    code = ("import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
+            "s.sendall(b'GET /api/processes HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')\nprint(s.recv(99))")
+    run = subprocess.run(["python3", "-c", code, path], preexec_fn=become(one.uid), cwd="/",
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    assert run.returncode != 0 and b"PermissionError" in run.stderr
+    for folder in (two.folder + "/data", "/dev/shm/probing-%d" % SECOND):
+        run = subprocess.run(["ls", folder], preexec_fn=become(one.uid), cwd="/",
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        assert run.returncode != 0 and b"denied" in run.stderr
+
+
+def test_root_sees_both(users, tmp_path):
+    root = querying.Node(tmp_path)
+    try:
+        pids = {row["pid"] for row in root.rows("SELECT DISTINCT pid FROM python.memory")}
+        assert {user.pid for user in users} <= pids
+        for user in users:
+            assert root.rows("SELECT DISTINCT pid FROM python.backtrace", user.pid) == [
+                {"pid": user.pid}]
+            assert harness.probing(user.pid, "eval", "loss").stdout == "0.0234\n"
+            with socket.socket(socket.AF_UNIX) as door:
+                door.settimeout(5)
+                door.connect(user.socket_path()[0])
+                door.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert door.recv(12) == b"HTTP/1.1 200"
+    finally:
+        root.stop()
