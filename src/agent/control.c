@@ -19,6 +19,7 @@
 
 #define BACKLOG 16
 #define NEW_NAME "/new"
+#define FULL_SWEEP 16
 #define MS 1000000
 #define LONGEST_MS 60000
 #define LONGEST_NS ((uint64_t)LONGEST_MS * MS)
@@ -66,7 +67,8 @@ static int open_in(struct pb_self *self, const char *root)
     int folder, fd;
 
     pb_home_path(self->home, root, geteuid(), self->pid, start);
-    pb_home_sweep(root, geteuid(), &keep);
+    /* A node looks more often; where none runs, every so many starts will do. */
+    pb_home_sweep(root, geteuid(), start % FULL_SWEEP == 0 ? &keep : NULL);
     folder = pb_home_create(root, geteuid(), self->pid, start);
     if (folder < 0)
         return folder;

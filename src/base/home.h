@@ -65,6 +65,7 @@ struct pb_home_keep {
  * number, age and boot in this pid namespace, and nobody listens on the socket
  * (which also holds for processes of other pid namespaces). One with tables in
  * it stays; with keep, only as long as that says, and the oldest go first.
+ * Without keep it is quick: a folder that has no socket is not looked into.
  * Returns how many were removed.
  */
 int pb_home_sweep(const char *root, uid_t uid, const struct pb_home_keep *keep);

@@ -83,10 +83,10 @@ static bool is_dead(struct sweep *s, int user, const char *name)
         return false;
     snprintf(path, sizeof path, "%s/%.40s", s->user_path, name);
     snprintf(control, sizeof control, "%.40s/" PB_HOME_SOCKET, name);
-    if (faccessat(user, control, F_OK, 0) < 0 &&
-        (status_at(user, name, &st) < 0 || time(NULL) - st.st_mtime < YOUNG_S))
-        return false;
-    return !pb_home_answers(path);
+    if (faccessat(user, control, F_OK, 0) == 0)
+        return !pb_home_answers(path);
+    /* Without a socket it was looked at before, or is just being made. */
+    return s->keep && status_at(user, name, &st) == 0 && time(NULL) - st.st_mtime >= YOUNG_S;
 }
 
 /* What a dead process left. */
@@ -113,12 +113,9 @@ static bool look_at_file(int fd, const char *name, void *arg)
 static void look_at_folder(int user, const char *name, struct remains *r)
 {
     int fd = openat(user, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    struct stat st;
 
     if (fd < 0)
         return;
-    if (status_at(user, name, &st) == 0)
-        r->last_s = st.st_mtime;
     pb_home_list(fd, look_at_file, r);
     close(fd);
 }
@@ -136,6 +133,7 @@ static bool visit(int user, const char *name, void *arg)
 {
     struct sweep *s = arg;
     struct remains r = {.first_only = !s->keep};
+    char control[NAME_MAX_LEN + 16];
 
     if (!is_dead(s, user, name))
         return true;
@@ -144,6 +142,8 @@ static bool visit(int user, const char *name, void *arg)
         erase(s, name);
         return true;
     }
+    snprintf(control, sizeof control, "%.40s/" PB_HOME_SOCKET, name);
+    unlinkat(user, control, 0); /* nobody listens there: the next one need not ask again */
     s->bytes += r.bytes;
     if (!s->oldest[0] || r.last_s < s->oldest_s) {
         s->oldest_s = r.last_s;

@@ -57,14 +57,12 @@ def flood(folder, quick):
         # Each number once: as many as there are, and they add up.
         row, = node.rows("SELECT count(*) AS c, sum(n)::VARCHAR AS s FROM python.numbers",
                          target=target.pid, timeout=300)
-        numbering.until(lambda: target.sealed(node) >= written - 65536)
-        files = target.parts(node)
-        size = sum(os.path.getsize(path) for path in files)
-        sealed = target.sealed(node)
     finally:
+        node.stop()  # seals the rest
         target.stop()
-        node.stop()
         shutil.rmtree("/dev/shm/probing-%d/%s" % (os.getuid(), target.id), ignore_errors=True)
+    files = target.parts(node)
+    size, sealed = sum(os.path.getsize(path) for path in files), target.sealed(node)
     third = max(len(memory) // 3, 1)
     first, last = max(memory[:third]), max(memory[-third:])
     yield ("%.0f,000 rows/s into files for %d s" % (pace / 1000, seconds), "nothing lost",

@@ -18,7 +18,8 @@ from measure import harness
 
 
 # In the order of the table; all but the first are modules with rows(quick).
-PARTS = ["stacks", "inject", "eval", "startup", "store", "tables", "query", "history"]
+PARTS = ["stacks", "inject", "eval", "startup", "store", "tables", "query", "history",
+         "training"]
 
 
 class Table:

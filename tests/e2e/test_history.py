@@ -25,9 +25,17 @@ def kept(any_py, tmp_path_factory):
     target.wait_for(13000)
     node.target, node.written = target, target.halt()
     until(lambda: target.sealed(node) >= node.written)
+    until(lambda: settled(node, target))
     yield node
     target.stop()
     node.stop()
+
+
+def settled(node, target):
+    """Nothing is merged any more: that is looked for once a second."""
+    before = target.parts(node)
+    time.sleep(1.5)
+    return target.parts(node) == before
 
 
 def test_more_rows_than_the_ring_holds(kept):
@@ -64,7 +72,7 @@ def test_another_reader(kept):
 
 
 def test_a_fresh_engine_reads_the_files_alone(kept, tmp_path):
-    """Another node on a copy of the folder, where no ring is."""
+    """Another node, on a copy of the folder."""
     other = Node(tmp_path)
     shutil.copytree(kept.home, other.home, ignore=lambda _dir, names: [
         name for name in names if name.startswith((".lock", "node."))])

@@ -34,7 +34,7 @@ enum {
     PB_TORCH_MODULES = 1 << 14, /* known at once; a power of two */
     PB_TORCH_THREADS = 64,      /* that call modules at the same time */
     PB_TORCH_PATH = 256,        /* bytes of a dotted name */
-    PB_TORCH_LATE = 8,          /* steps whose loss is still on its way */
+    PB_TORCH_LATE = 64,         /* steps whose loss is still on its way */
 };
 
 enum {

@@ -8,7 +8,7 @@
 #define PERIOD_MAX (1u << 20)
 /* Of the traced steps one in so many, or fewer, has its memory and its time on the GPU taken. */
 #define WEIGH_EVERY 16
-#define WEIGH_SHARE 0.0025
+#define WEIGH_SHARE 0.001
 /* More steps are traced again only when that stays well within the budget. */
 #define EASE 0.7
 

@@ -139,7 +139,8 @@ bool pb_cuda_ready(struct pb_cuda *c, const struct pb_py *py, uint64_t now)
 static bool stream_of(struct pb_cuda *c, const struct pb_py *py, void **ret)
 {
     struct _object *device = py->PyObject_CallFunction(c->get_device, NULL);
-    struct _object *stream = device ? py->PyObject_CallFunction(c->get_stream, "(O)", device) : NULL;
+    struct _object *stream = device ? py->PyObject_CallFunction(c->get_stream, "(O)", device)
+                                    : NULL;
     long long value = stream ? py->PyLong_AsLongLong(stream) : -1;
     int status = 1;
 

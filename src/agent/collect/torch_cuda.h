@@ -19,7 +19,7 @@
 #include "agent/py/api.h"
 
 enum {
-    PB_CUDA_SLOTS = 32,   /* values on their way at once */
+    PB_CUDA_SLOTS = 136,  /* values on their way at once */
     PB_CUDA_SPANS = 1024, /* timed at once */
 };
 

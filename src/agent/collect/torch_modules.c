@@ -156,50 +156,59 @@ static void name_it(struct pb_torch *t, struct pb_torch_module *m, const char *p
     m->operation = pb_torch_name(t, operation, len + 8);
 }
 
-static bool name_children(struct pb_torch *t, struct _object *object, char *path, size_t len,
-                          int depth);
+/* On the way down a tree. */
+struct walk {
+    char path[PB_TORCH_PATH];
+    size_t len;
+    int depth;
+    bool anew; /* what is below was named before the whole was seen */
+};
+
+static bool name_children(struct pb_torch *t, struct _object *object, const struct walk *w);
 
 /* One that was taken for a root, because the whole was not seen, gets its real name. */
 static void name_child(struct pb_torch *t, struct _object *child, const char *key, size_t key_len,
-                       char *path, size_t len, int depth)
+                       const struct walk *outer)
 {
     struct pb_torch_module *m = pb_torch_module_find(t, child);
+    struct walk w = {.len = outer->len, .depth = outer->depth + 1, .anew = outer->anew};
     uint32_t type;
     bool children;
 
-    if (len + key_len + 2 > PB_TORCH_PATH || (m && m->walk == t->walk))
+    if (w.len + key_len + 2 > PB_TORCH_PATH || (m && m->walk == t->walk))
         return;
-    if (len)
-        path[len++] = '.';
-    memcpy(path + len, key, key_len);
-    len += key_len;
+    memcpy(w.path, outer->path, w.len);
+    if (w.len)
+        w.path[w.len++] = '.';
+    memcpy(w.path + w.len, key, key_len);
+    w.len += key_len;
     if (!m && !(m = add(t, child)))
         return;
     m->walk = t->walk;
+    w.anew |= m->root;
     type = pb_torch_type_name(t, child, NULL, NULL);
-    children = name_children(t, child, path, len, depth);
+    children = name_children(t, child, &w);
     /* Python may have run meanwhile, and anything may have happened. */
     m = t->on ? pb_torch_module_find(t, child) : NULL;
     if (!m)
         return;
     m->has_children = children;
-    if (m->root || !m->name) {
+    if (w.anew || !m->name) {
         m->root = false;
         m->type = type;
-        name_it(t, m, path, len);
+        name_it(t, m, w.path, w.len);
     }
 }
 
 /* True if there are any. */
-static bool name_children(struct pb_torch *t, struct _object *object, char *path, size_t len,
-                          int depth)
+static bool name_children(struct pb_torch *t, struct _object *object, const struct walk *w)
 {
     const struct pb_py *py = &t->self->py;
     struct _object *dict, *key, *child;
     ssize_t at = 0, key_len;
     bool any = false;
 
-    if (depth >= DEPTH_MAX)
+    if (w->depth >= DEPTH_MAX)
         return false;
     dict = py->PyObject_GetAttrString(object, "_modules");
     while (dict && t->on && py->PyDict_Next(dict, &at, &key, &child)) {
@@ -210,7 +219,7 @@ static bool name_children(struct pb_torch *t, struct _object *object, char *path
         any = true;
         py->Py_IncRef(key);
         py->Py_IncRef(child);
-        name_child(t, child, s, (size_t)key_len, path, len, depth + 1);
+        name_child(t, child, s, (size_t)key_len, w);
         py->Py_DecRef(child);
         py->Py_DecRef(key);
     }
@@ -222,12 +231,12 @@ static bool name_children(struct pb_torch *t, struct _object *object, char *path
 /* The root keeps the name of its class, those below it get theirs. */
 static struct pb_torch_module *name_tree(struct pb_torch *t, struct _object *root)
 {
-    char path[PB_TORCH_PATH];
     struct pb_torch_module *m;
+    struct walk w = {.len = 0};
     bool children;
 
     t->walk++;
-    children = name_children(t, root, path, 0, 0);
+    children = name_children(t, root, &w);
     m = t->on ? pb_torch_module_find(t, root) : NULL;
     if (m)
         m->has_children = children;

@@ -79,7 +79,7 @@ static bool is_gone(const struct pb_py *py, struct _object *weak)
     return gone;
 }
 
-/* The optimizer whose steps count: the first one, until it is gone or another has long been alone. */
+/* Whose steps count: those of the first one, until it is gone or another has long been alone. */
 static bool is_main(struct pb_torch *t, struct _object *optimizer)
 {
     const struct pb_py *py = &t->self->py;

@@ -118,6 +118,7 @@ static void sweeping_takes_the_dead_only(void **state)
 {
     char own[PB_HOME_MAX], dead[PB_HOME_MAX], heard[PB_HOME_MAX], young[PB_HOME_MAX],
         old[PB_HOME_MAX], odd[PB_HOME_MAX + 8], full[PB_HOME_MAX], kept[PB_HOME_MAX + 8];
+    struct pb_home_keep keep = {.seconds = 3600, .bytes = 1 << 20};
     int fd, gone;
 
     (void)state;
@@ -129,7 +130,7 @@ static void sweeping_takes_the_dead_only(void **state)
     make(heard, 999999998, 1); /* of another pid namespace: it listens */
     fd = listen_in(heard);
     make(young, 999999997, 1); /* between its folder and its socket */
-    make(old, 999999996, 1);
+    make(old, 999999996, 1); /* died between the two: not for a quick look */
     age(old);
     make(full, 999999995, 1); /* something of value in it */
     snprintf(kept, sizeof kept, "%s/rows", full);
@@ -141,7 +142,10 @@ static void sweeping_takes_the_dead_only(void **state)
     age(odd);
     pb_home_sweep(root, getuid(), NULL);
     assert_true(exists(own) && exists(heard) && exists(young) && exists(odd) && exists(kept));
-    assert_false(exists(dead) || exists(old));
+    assert_false(exists(dead));
+    pb_home_sweep(root, getuid(), &keep);
+    assert_true(exists(own) && exists(heard) && exists(young) && exists(odd) && exists(kept));
+    assert_false(exists(old));
     close(fd);
 }
 
@@ -194,6 +198,7 @@ static void write_meta(const char *path, const char *boot)
 
 static void another_boot_is_another_process(void **state)
 {
+    struct pb_home_keep keep = {.seconds = 3600, .bytes = 1 << 20};
     char own[PB_HOME_MAX], boot[40];
 
     (void)state;
@@ -201,9 +206,9 @@ static void another_boot_is_another_process(void **state)
     assert_int_equal(strlen(boot), 36);
     make(own, getpid(), pb_home_start_time(0));
     write_meta(own, boot);
-    assert_int_equal(pb_home_sweep(root, getuid(), NULL), 0);
+    assert_int_equal(pb_home_sweep(root, getuid(), &keep), 0);
     write_meta(own, "00000000-0000-0000-0000-000000000000");
-    assert_int_equal(pb_home_sweep(root, getuid(), NULL), 1);
+    assert_int_equal(pb_home_sweep(root, getuid(), &keep), 1);
     assert_false(exists(own));
 }
 

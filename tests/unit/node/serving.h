@@ -106,7 +106,8 @@ struct server {
     int port;
 };
 
-static inline void start_with(struct server *t, const struct pb_limits *limits, bool tcp, bool no_token)
+static inline void start_with(struct server *t, const struct pb_limits *limits, bool tcp,
+                              bool no_token)
 {
     struct pb_err err = {0};
 

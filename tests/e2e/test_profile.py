@@ -1,0 +1,89 @@
+"""torch's profiler from outside: a table, a trace file, and nothing left behind."""
+import importlib.util
+import json
+import os
+import re
+import sys
+
+import pytest
+
+import harness
+from injecting import has_agent
+from nodes import Node
+
+pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
+              pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch")]
+
+
+class Training(harness.Target):
+    """examples/leak.py: a small model, a step every few milliseconds."""
+
+    def __init__(self):
+        super().__init__([sys.executable, os.path.join(harness.ROOT, "examples", "leak.py"),
+                          "--device", "cpu", "--sleep", "0.005"])
+
+
+@pytest.fixture(scope="module")
+def training():
+    made = Training()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    made = Node(tmp_path_factory.mktemp("profile"))
+    yield made
+    made.stop()
+
+
+def left_behind(pid):
+    """Names in __main__, hooks of optimizers, a profiler that still runs."""
+    code = ("import torch.optim.optimizer as o; print('STEPS' in globals(), 'run' in globals(), "
+            "len(o._global_optimizer_post_hooks), torch.autograd._profiler_enabled())")
+    return harness.probing(pid, "eval", code).stdout
+
+
+def test_operations_and_trace(training, node, tmp_path):
+    harness.probing(training.pid, "inject")
+    before = left_behind(training.pid)
+    trace = str(tmp_path / "trace.json")
+    answer = node(training.pid, "profile", "-n", 3, "-o", trace, "--rows", 100)
+    assert answer.returncode == 0, answer.stderr
+    lines = answer.stdout.splitlines()
+    assert lines[0].split()[:3] == ["operation", "shapes", "calls"]
+    calls = {line.split()[0]: int(line.split()[1]) for line in lines[1:-1]
+             if line.startswith("aten::")}
+    assert calls["aten::addmm"] == 3 * 3  # three layers, three steps
+    assert lines[-1] == "trace: %s (open it in https://ui.perfetto.dev)" % trace
+    with open(trace) as file:
+        events = json.load(file)["traceEvents"]
+    assert sum(event.get("name") == "aten::addmm" for event in events) == 9
+    rows = node.rows("SELECT * FROM python.profile_ops", training.pid)
+    ops = {row["op"]: row for row in rows}
+    assert ops["aten::addmm"]["calls"] == 9 and ops["aten::addmm"]["steps"] == 3
+    assert ops["aten::addmm"]["self_cpu_ms"] > 0
+    assert left_behind(training.pid) == before
+
+
+def test_shapes(training, node, tmp_path):
+    answer = node(training.pid, "profile", "-n", 1, "--shapes", "-o", str(tmp_path / "t.json"),
+                  "--rows", 100)
+    assert answer.returncode == 0, answer.stderr
+    assert re.search(r"aten::addmm +\[\[512\], \[64, 256\], \[256, 512\]", answer.stdout)
+
+
+def test_no_torch(start, any_py, node):
+    target = start(harness.Script, any_py, "simple.py")
+    answer = node(target.pid, "profile")
+    assert (answer.returncode, answer.stderr.splitlines()[-1]) == (
+        1, "probing: %d: torch is not loaded in it" % target.pid)
+
+
+def test_no_steps(training, node):
+    """Other optimizers' steps do not count, and without any it gives up in time."""
+    harness.probing(training.pid, "eval", "import threading; "
+                    "time.sleep = lambda seconds: threading.Event().wait(60)")
+    answer = node(training.pid, "profile", "--timeout", "1")
+    assert answer.returncode == 1
+    assert re.search(r"only \d of 5 steps in 1 s", answer.stderr)
