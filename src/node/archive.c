@@ -78,18 +78,25 @@ int pb_archive_temp(const struct pb_archive *a, const struct pb_series_id *s,
     return 0;
 }
 
-int pb_archive_finish_file(const char *path, struct pb_part *p, struct pb_err *err)
+int pb_archive_finish_file(const char *path, struct pb_part *p, bool sync, struct pb_err *err)
 {
     struct timespec last = {.tv_sec = (time_t)(p->last_ns / 1000000000),
                             .tv_nsec = (long)(p->last_ns % 1000000000)};
     struct timespec times[2] = {last, last};
     struct pb_footer footer;
     struct stat st;
+    int fd, rc;
 
     if (pb_footer_read(&footer, path, err) < 0)
         return -1;
-    if (stat(path, &st) < 0 || utimensat(AT_FDCWD, path, times, 0) < 0)
-        return pb_err_set(err, PB_FAIL, "%s: %s", path, strerror(errno));
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    rc = fd < 0 || fstat(fd, &st) < 0 || futimens(fd, times) < 0 || (sync && fsync(fd) < 0);
+    if (rc)
+        pb_err_set(err, PB_FAIL, "%s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    if (rc)
+        return -1;
     p->bytes = (uint64_t)st.st_size;
     p->rows = footer.rows;
     p->columns = footer.columns;

@@ -97,8 +97,8 @@ void pb_archive_reason(struct pb_archive *a, const struct pb_err *err);
 /* "<folder>/.<name><tag>": where a part is written before it is one. */
 int pb_archive_temp(const struct pb_archive *a, const struct pb_series_id *s,
                     const struct pb_part *p, char *buf);
-/* Gives a finished file its time, reads its footer into the part, and its size. */
-int pb_archive_finish_file(const char *path, struct pb_part *p, struct pb_err *err);
+/* Gives a finished file its time and syncs it; reads its footer and its size into the part. */
+int pb_archive_finish_file(const char *path, struct pb_part *p, bool sync, struct pb_err *err);
 void pb_archive_sync_folder(const char *path);
 /* The monotonic clock in ms from now, for a timed wait. */
 struct timespec pb_archive_in(int ms);

@@ -163,6 +163,16 @@ static void plan_part(struct job *j, uint64_t first, struct plan *p)
     }
 }
 
+/*
+ * It fills within two seconds. Then we do not wait for the disk: the system writes the file in its
+ * own time, and the merged one that follows in seconds is synced. A node that is killed loses
+ * nothing by that; a machine that goes down loses its shared memory anyway.
+ */
+static bool is_fast(const struct job *j)
+{
+    return j->series->sealing.pace * 2 > (double)j->ring->reader.capacity;
+}
+
 static int commit(struct job *j, struct plan *p, const char *temp, const char *path,
                   struct pb_err *err)
 {
@@ -192,6 +202,7 @@ static int write_part(struct job *j, struct plan *p, struct pb_err *err)
     char temp[PB_LAKE_PATH_MAX], path[PB_LAKE_PATH_MAX];
     struct pb_archive *a = j->a;
     uint64_t rows = 0;
+    bool sync = !is_fast(j);
 
     if (pb_part_folder(&a->lake, &j->series->id, p->part.day, path) < 0 ||
         pb_archive_temp(a, &j->series->id, &p->part, temp) < 0)
@@ -209,9 +220,10 @@ static int write_part(struct job *j, struct plan *p, struct pb_err *err)
         return 0;
     }
     pb_part_path(&a->lake, &j->series->id, &p->part, path);
-    if (pb_archive_finish_file(temp, &p->part, err) < 0 || commit(j, p, temp, path, err) < 0)
+    if (pb_archive_finish_file(temp, &p->part, sync, err) < 0 || commit(j, p, temp, path, err) < 0)
         goto remove_temp;
-    pb_archive_sync_folder(path);
+    if (sync)
+        pb_archive_sync_folder(path);
     return 0;
 remove_temp:
     unlink(temp);
@@ -260,12 +272,10 @@ static bool seal(struct job *j, uint64_t first)
     return false;
 }
 
-/* Rows when it is time to seal: half of the ring, less when it fills within two seconds. */
+/* Rows when it is time to seal. */
 static uint64_t enough_rows(const struct job *j)
 {
-    uint64_t capacity = j->ring->reader.capacity;
-
-    return j->series->sealing.pace * 2 > (double)capacity ? capacity / 4 : capacity / 2;
+    return j->ring->reader.capacity / (is_fast(j) ? 4 : 2);
 }
 
 /* Rows or texts are about to be overwritten. */

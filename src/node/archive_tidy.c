@@ -233,7 +233,7 @@ static int merge_parts(struct pb_archive *a, const struct pb_finds *f, struct pb
     }
     pb_archive_temp(a, id, &merged, temp);
     if (a->writer.merge(a->writer.arg, list, f->n, temp, err) < 0 ||
-        pb_archive_finish_file(temp, &merged, err) < 0)
+        pb_archive_finish_file(temp, &merged, true, err) < 0)
         goto remove_temp;
     if (merged.rows != rows)
         pb_err_set(err, PB_FAIL, "%s: %llu rows instead of %llu", temp,

@@ -3,8 +3,9 @@ What the torch collector costs a training loop: rows(quick) for the table of run
 
 One process; the collector is switched off and on in turn, and steps of neighbouring turns are
 compared, by the time that the training thread has computed: what else runs on the machine does not
-count in it. The rival is the original tool from the package index, loaded at start-up with its tracing
-of modules on; it cannot be switched within a run, so processes with and without it take turns.
+count in it. The rival is the original tool from the package index, loaded at start-up with its
+tracing of modules on; it cannot be switched within a run, so processes with and without it take
+turns.
 """
 import importlib.util
 import os

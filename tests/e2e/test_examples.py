@@ -93,9 +93,11 @@ def test_imagenet(running):
 def test_inference_counts_answers(running):
     """No optimizer: each call of the whole model is a step."""
     found = rows(running, "inference", "SELECT step, count(*) AS calls FROM python.torch_trace "
-                                       "GROUP BY step HAVING step > 3 ORDER BY step LIMIT 5")
-    assert [row["step"] for row in found] == list(range(found[0]["step"],
-                                                        found[0]["step"] + len(found)))
+                                       "WHERE stage = 'forward' GROUP BY step HAVING step BETWEEN "
+                                       "4 AND (SELECT max(step) - 1 FROM python.torch_trace) "
+                                       "ORDER BY step LIMIT 5")
+    # Each in full where it is traced: the brake may leave some out.
+    assert len(found) > 1 and len({row["calls"] for row in found}) == 1, found
 
 
 def test_views_answer_without_rows(running):

@@ -53,13 +53,14 @@ class Net(nn.Module):
         act = nn.ReLU()
         self.blocks = nn.ModuleList([Block(act), Block(act)])
         self.pause = Pause(pause)
+        self.tail = Block(nn.Tanh())
         self.head = nn.Linear(8, 2)
 
     def forward(self, x):
         for block in self.blocks:
             x = block(x)
         x = nn.Identity()(x)
-        return self.head(self.pause(x))
+        return self.head(self.tail(self.pause(x)))
 
 
 class Broken(nn.Module):
@@ -179,6 +180,15 @@ def inference():
     return [{"pause": took} for took in model.pause.took]
 
 
+def slow():
+    model = Net(0.4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        model(torch.randn(2, 8)).sum().backward()
+        optimizer.step()
+    return []
+
+
 def failing():
     """A forward that raises now and then, and a loop that goes on."""
     model, book = Broken(), []
@@ -269,6 +279,7 @@ JOBS = {
     "two": two,
     "inference": inference,
     "failing": failing,
+    "slow": slow,
     "checkpointed": checkpointed,
     "compiled": compiled,
     "digest": digest,

@@ -82,17 +82,17 @@ static void begin(struct pb_torch *t)
     pb_torch_memory_look(t, now);
 }
 
-/* What cannot be seen with this torch is said; the rest goes on. */
+/* What cannot be seen is said; the rest goes on. */
 static void enter_parts(struct pb_torch *t)
 {
-    struct pb_err steps = {0}, backward = {0};
+    struct pb_err err = {0};
 
     pb_torch_values_enter(t);
     pb_torch_patches_enter(t);
-    pb_torch_backward_enter(t, &backward);
-    pb_torch_steps_enter(t, &steps);
-    snprintf(t->note, sizeof t->note, "%.45s%s%.45s", steps.msg,
-             steps.msg[0] && backward.msg[0] ? "; " : "", backward.msg);
+    pb_torch_steps_enter(t, &err);
+    if (pb_torch_backward_enter(t, &err) == 0 && !err.msg[0])
+        pb_err_set(&err, PB_FAIL, "backward of whole models, not of modules");
+    snprintf(t->note, sizeof t->note, "%.90s", err.msg);
 }
 
 static int enter(struct pb_self *self, struct pb_err *err)

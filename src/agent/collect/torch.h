@@ -137,7 +137,7 @@ struct pb_torch {
 
     /* Steps. */
     int64_t step, epoch, seq;
-    uint64_t step_end_ns, attached_ns;
+    uint64_t step_end_ns, attached_ns, took_ns; /* the last step's */
     int64_t wall_offset_ns; /* wall clock minus monotonic clock */
     struct pb_torch_sums sums;
     struct _object *main_optimizer; /* borrowed: compared, never used */

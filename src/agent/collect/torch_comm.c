@@ -48,7 +48,8 @@ struct pb_comm_op *pb_comm_take(struct pb_comm *c)
             continue;
         if (i >= c->ops_used)
             c->ops_used = i + 1;
-        c->ops[i].matched = c->ops[i].by_torch = false;
+        c->ops[i].matched = false;
+        c->ops[i].by_torch = false;
         c->ops[i].name = NULL;
         c->ops[i].holders = 1;
         c->ops[i].work = c->ops[i].weak = NULL;
@@ -110,6 +111,12 @@ static void let_go(struct pb_comm *c, struct pb_comm_op *op)
     pb_comm_drop(op);
 }
 
+/* Begun on a GPU: its row says so until the end. */
+static bool on_device(const struct pb_comm *c, const struct pb_comm_op *op)
+{
+    return op->row[PB_COMM_AT_state].name == c->enqueued;
+}
+
 static void count_time(struct pb_comm *c, uint64_t ns)
 {
     struct pb_torch *t = pb_torch_state(c->self);
@@ -146,7 +153,8 @@ static void returned(struct pb_comm *c, struct pb_comm_op *op, struct _object *r
         py->PyErr_Clear();
         return;
     }
-    pb_comm_end(c, op, result ? c->done : c->failed, now);
+    if (!result || !on_device(c, op))
+        pb_comm_end(c, op, result ? c->done : c->failed, now);
     let_go(c, op);
 }
 
@@ -175,7 +183,12 @@ static void waited(struct pb_comm *c, const struct _object *work, bool good, uin
 
         if (op->work != work)
             continue;
-        pb_comm_end(c, op, good ? c->done : c->failed, now);
+        /*
+         * A stream waits, not the host: it is not done. Nor may the GPU be asked: somebody may be
+         * capturing a graph, which that would break.
+         */
+        if (!good || !on_device(c, op))
+            pb_comm_end(c, op, good ? c->done : c->failed, now);
         /* Torch says only that it is over. */
         if (!good && op->row[PB_COMM_AT_state].name == c->done)
             write_end(c, op, c->failed, now);
@@ -436,10 +449,10 @@ static void look_at(struct pb_comm *c, struct pb_comm_op *op, uint64_t now)
     if (!work)
         return;
     if (work == py->none) {
-        if (!op->by_torch)
+        if (!op->by_torch && !on_device(c, op))
             pb_comm_end(c, op, c->dropped, 0);
         let_go(c, op);
-    } else if (!op->by_torch && is_completed(py, work)) {
+    } else if (!op->by_torch && !on_device(c, op) && is_completed(py, work)) {
         pb_comm_end(c, op, c->done, now);
         let_go(c, op);
     }

@@ -58,13 +58,22 @@ static void describe(struct pb_comm *c, struct pb_comm_op *op, const char *name)
     }
 }
 
-/* What a name says: the backend in front of it. */
+/* What a name says: the backend in front of it, and some go by another name in Python. */
 static const char *operation(const char *name, bool *ret_device)
 {
+    static const char *const others[][2] = {
+        {"all_reduce_barrier", "barrier"},
+        {"_all_gather_base", "all_gather_into_tensor"},
+        {"_reduce_scatter_base", "reduce_scatter_tensor"},
+    };
+
     *ret_device = strncmp(name, "nccl:", 5) == 0;
-    if (*ret_device || strncmp(name, "gloo:", 5) == 0)
-        return name + 5;
-    return NULL;
+    if (!*ret_device && strncmp(name, "gloo:", 5) != 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(name + 5, others[i][0]) == 0)
+            return others[i][1];
+    return name + 5;
 }
 
 /* One holder more, of an operation that has not been given up meanwhile. */
@@ -244,7 +253,8 @@ void pb_comm_cxx_leave(struct pb_comm *c)
 {
     if (c->cxx.in)
         c->cxx.remove(c->cxx.callback);
-    c->cxx.in = c->cxx.only = false;
+    c->cxx.in = false;
+    c->cxx.only = false;
 }
 
 /* The only group there is; a reference, or NULL. */

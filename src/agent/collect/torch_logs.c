@@ -98,6 +98,7 @@ static void next_step(struct pb_torch *t, uint64_t now, uint64_t took)
 {
     t->step++;
     t->seq = 0;
+    t->took_ns = took;
     pb_torch_memory_look(t, now);
     t->wall_offset_ns = pb_clock_wall_ns() - (int64_t)pb_clock_ns();
     t->sums.own_ns += pb_clock_ns() - now;

@@ -7,6 +7,8 @@
 
 /* Another optimizer is the main one when it has made so many steps in a row. */
 #define OTHERS_MAX 8
+/* Or when that one has made none for so long and four of its steps more. */
+#define OTHERS_NS 50000000u
 #define NESTING_MAX 4
 
 /* The first thing with a shape in a batch: tensor, tuple or list of such, or dict. Borrowed. */
@@ -80,7 +82,7 @@ static bool is_gone(const struct pb_py *py, struct _object *weak)
 }
 
 /* Whose steps count: those of the first one, until it is gone or another has long been alone. */
-static bool is_main(struct pb_torch *t, struct _object *optimizer)
+static bool is_main(struct pb_torch *t, struct _object *optimizer, uint64_t now)
 {
     const struct pb_py *py = &t->self->py;
     struct _object *old = t->main_weak;
@@ -89,7 +91,8 @@ static bool is_main(struct pb_torch *t, struct _object *optimizer)
         t->others = 0;
         return true;
     }
-    if (t->main_optimizer && ++t->others <= OTHERS_MAX && !is_gone(py, old))
+    if (t->main_optimizer && ++t->others <= OTHERS_MAX &&
+        now - t->step_end_ns < OTHERS_NS + 4 * t->took_ns && !is_gone(py, old))
         return false;
     t->main_optimizer = optimizer;
     t->others = 0;
@@ -157,7 +160,7 @@ void pb_torch_step_ends(struct pb_torch *t, struct _object *optimizer)
     if (t->tracing)
         trace_optimizer(t, optimizer, now);
     t->optimizer_began_ns = 0;
-    if (!is_main(t, optimizer))
+    if (!is_main(t, optimizer, now))
         return;
     if (!t->optimizer_seen) {
         int64_t n = own_count(&t->self->py, optimizer);

@@ -100,12 +100,12 @@ size_t pb_sql_tables(struct pb_sql *s, struct pb_arena *a, struct pb_sql_table *
 
 /*
  * For the archive: rows [first, last] of one ring as a Parquet file (zstd). The file is complete
- * and synced on return 0; *ret_rows says how many rows it has (those that were whole).
+ * on return 0, but not synced; *ret_rows says how many rows it has (those that were whole).
  */
 struct pb_store_ring;
 int pb_sql_write_ring(struct pb_sql *s, struct pb_store_ring *ring, uint64_t first, uint64_t last,
                       const char *path, uint64_t *ret_rows, struct pb_err *err);
-/* Several Parquet files, given in the order of their row numbers, as one. */
+/* Several Parquet files, given in the order of their row numbers, as one; not synced. */
 int pb_sql_merge_files(struct pb_sql *s, const char *const *paths, size_t n, const char *path,
                        struct pb_err *err);
 /* Memory the engine uses now, bytes; 0 when it is not loaded. */

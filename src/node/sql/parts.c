@@ -1,25 +1,8 @@
 /* For the archive: rows of a ring as a Parquet file, files as one; and the list of tables. */
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "node/sql/internal.h"
 #include "node/sql/text.h"
 
 #define PARQUET " (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880)"
-
-static int sync_file(const char *path, struct pb_err *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
-
-    if (fd < 0)
-        return pb_err_set(err, PB_FAIL, "%s: %s", path, strerror(errno));
-    if (fsync(fd) < 0)
-        rc = pb_err_set(err, PB_FAIL, "%s: %s", path, strerror(errno));
-    close(fd);
-    return rc;
-}
 
 static int copy_to(struct pb_sql *s, struct pb_sql_task *task, const char *what, const char *path,
                    struct pb_err *err)
@@ -45,7 +28,7 @@ static int copy_to(struct pb_sql *s, struct pb_sql_task *task, const char *what,
     }
     pb_sql_conn_give(s, c);
     pthread_mutex_destroy(&task->lock);
-    return rc == 0 ? sync_file(path, err) : -1;
+    return rc;
 }
 
 int pb_sql_write_ring(struct pb_sql *s, struct pb_store_ring *ring, uint64_t first, uint64_t last,
