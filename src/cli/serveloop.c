@@ -27,6 +27,7 @@
 #define COLLECT_EVERY_NS 60000000000ull
 #define LOG_MAX (1 << 20)
 #define GOODBYE_MS 1000
+#define TRIM_AFTER_NS 2000000000ull
 
 struct serving {
     struct pb_ctx *ctx;
@@ -39,6 +40,7 @@ struct serving {
     bool warming;
     int listeners, active; /* as the lock file says */
     uint64_t collected_ns;
+    uint64_t trimmed_ns; /* the end of the request after which memory was given back */
 };
 
 /* Every folder of the path; the last one for this user alone. */
@@ -241,6 +243,15 @@ static bool has_living(struct serving *s)
     return found;
 }
 
+/* What queries needed goes back to the system when none has come for a while. */
+static void give_memory_back(struct serving *s, int active, uint64_t last_ns)
+{
+    if (active || last_ns == s->trimmed_ns || pb_clock_ns() - last_ns < TRIM_AFTER_NS)
+        return;
+    s->trimmed_ns = last_ns;
+    malloc_trim(0);
+}
+
 static bool is_unused(struct serving *s)
 {
     uint64_t idle_ns = (uint64_t)pb_node_setting(s->node, PB_SET_SERVE_IDLE) * 1000000u, last;
@@ -252,6 +263,7 @@ static bool is_unused(struct serving *s)
         s->listeners = listeners;
         write_lock(s);
     }
+    give_memory_back(s, active, last);
     return s->on_demand && !active && !listeners && pb_clock_ns() - last > idle_ns &&
            !has_living(s);
 }

@@ -46,7 +46,7 @@ class Job:
     def turn(self, state, seconds):
         """A turn with the collector on or off: (from, to) by the clock."""
         self.probing("config", "torch.collect=" + state)
-        time.sleep(0.3)
+        time.sleep(0.1)
         began = time.time()
         time.sleep(seconds)
         return began, time.time()

@@ -41,8 +41,8 @@ def main():
                         default=os.path.join(pace.ROOT, "build", "dev", "probing"))
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--turns", type=int, default=41)
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--turns", type=int, default=121)
+    parser.add_argument("--seconds", type=float, default=0.4)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         job = pace.Job(args.tool, folder, "--width", args.width, "--length", 128, "--batch", 4,

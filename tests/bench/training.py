@@ -46,7 +46,7 @@ def cost(folder, options, quick):
     job = pace.Job(measure.tool_path(), folder, *options)
     job.probing("inject")
     time.sleep(1)
-    turns = job.turns(5 if quick else 41, 0.7 if quick else 1.0)
+    turns = job.turns(11 if quick else 101, 0.4)
     job.turn("on", 2)
     status = job.status()
     times, _ = job.end()

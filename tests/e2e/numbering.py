@@ -13,12 +13,12 @@ TABLE = os.path.join("lake", "python.numbers")
 
 
 class Numbers(harness.Target):
-    """tests/targets/numbers.py with an agent, writing `rate` rows a second into a small ring."""
+    """tests/targets/numbered.py with an agent, writing `rate` rows a second into a small ring."""
 
     def __init__(self, interpreter, node, folder, rate=20000, rows=65536):
         self.counter = os.path.join(str(folder), "count-%d" % time.monotonic_ns())
         super().__init__([harness.BIN, "run", interpreter.command,
-                          os.path.join(harness.TARGETS, "numbers.py"), self.counter, str(rate),
+                          os.path.join(harness.TARGETS, "numbered.py"), self.counter, str(rate),
                           str(rows)], env=node.env)
         with open("/proc/%d/stat" % self.pid) as file:
             self.id = "%d-%s" % (self.pid, file.read().rpartition(")")[2].split()[19])

@@ -255,6 +255,7 @@ def test_from_the_start(start, tmp_path):
            "PROBING_SAMPLE_RATE": "0.5"}
     target = start(Loop, prefix=[harness.BIN, "run"], env=env)
     eventually(lambda: rings.lines(target.home(), "status")["collector.torch"][:2] == "on", 10)
+    time.sleep(0.5)  # the optimizer that the script had at its start has had its last step
     book, trace, logs = target.run("plain")
     traced = {row["step"] for row in trace}
     # It may have begun with the steps that the script makes at its start.
