@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -28,6 +29,7 @@
 #define LOG_MAX (1 << 20)
 #define GOODBYE_MS 1000
 #define TRIM_AFTER_NS 2000000000ull
+#define BESIDE_BYTES ((rlim_t)2 << 30)
 
 struct serving {
     struct pb_ctx *ctx;
@@ -209,6 +211,21 @@ static int catch_signals(struct serving *s)
     return s->signals < 0 ? pb_err_set(&s->ctx->err, PB_FAIL, "signalfd: %s", strerror(errno)) : 0;
 }
 
+/*
+ * The engine's own limit does not count the text that a function such as repeat() makes. What is
+ * left beside it is for threads' stacks and our own tables.
+ */
+static void limit_memory(struct serving *s)
+{
+    rlim_t most = ((rlim_t)pb_node_setting(s->node, PB_SET_QUERY_MEMORY) << 20) + BESIDE_BYTES;
+    struct rlimit r;
+
+    if (getrlimit(RLIMIT_DATA, &r) == 0 && (r.rlim_cur == RLIM_INFINITY || r.rlim_cur > most)) {
+        r.rlim_cur = most;
+        setrlimit(RLIMIT_DATA, &r);
+    }
+}
+
 static int start(struct serving *s, const char *addresses, bool no_token)
 {
     struct pb_node_opts o = {.data_dir = s->place.data, .background = true};
@@ -220,6 +237,7 @@ static int start(struct serving *s, const char *addresses, bool no_token)
     mallopt(M_TRIM_THRESHOLD, KEEP_BYTES);
     if (catch_signals(s) < 0 || make_socket_folder(s) < 0 || pb_node_create(&s->node, &o, err) < 0)
         return -1;
+    limit_memory(s);
     s->warming = pthread_create(&s->warmer, NULL, warm, s) == 0;
     if (pb_server_create(&s->server, s->node, s->place.socket, err) < 0 ||
         listen_on(s, addresses, no_token) < 0)

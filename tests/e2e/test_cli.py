@@ -9,8 +9,9 @@ import pytest
 
 import harness
 
-COMMANDS = ["list", "backtrace", "query", "tables", "export", "memory", "profile", "inject", "eject",
-            "eval", "repl", "config", "launch", "attach", "serve", "completion", "help", "version"]
+COMMANDS = ["list", "backtrace", "query", "tables", "export", "memory", "profile", "inject",
+            "eject", "eval", "repl", "config", "launch", "attach", "serve", "completion", "help",
+            "version"]
 
 
 def answer(result):

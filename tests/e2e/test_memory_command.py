@@ -81,7 +81,8 @@ def test_growing_process(node, grower):
     time.sleep(0.3)
     dead = ask(node, grower.pid)
     assert (dead["pid"], dead["alive"], dead["command"]) == (grower.pid, False, None)
-    assert dead["kinds"][0]["peak_mb"] >= kind["now_mb"] - 1
+    # Its last row may be an interval old, and it grew by up to 20 MB a second.
+    assert dead["kinds"][0]["peak_mb"] >= max(points) - 1
     assert ", until 20" in node(grower.pid, "memory").stdout
 
 

@@ -112,7 +112,8 @@ static int enter(struct pb_self *self, struct pb_err *err)
     enter_parts(t);
     t->on = true;
     /* A step that is under way is seen in part only: tracing begins with the next one. */
-    t->tracing = t->weighing = t->timing = false;
+    t->tracing = false;
+    t->weighing = t->timing = false;
     pb_torch_slots_put(t);
     return 0;
 }
@@ -159,7 +160,8 @@ static void forked(struct pb_self *self)
 {
     struct pb_torch *t = pb_torch_state(self);
 
-    t->on = t->tracing = t->weighing = t->timing = false;
+    t->on = t->tracing = false;
+    t->weighing = t->timing = false;
     t->trace = t->logs = NULL;
     t->statm = -1; /* the parent's */
     t->late_n = 0;

@@ -106,7 +106,8 @@ void pb_torch_choose_next(struct pb_torch *t, uint64_t took)
         choose_weighing(t, took);
     if (t->weighing)
         pb_torch_weighing_ends(t);
-    t->timing = t->tracing = false;
+    t->timing = false;
+    t->tracing = false;
     if (!wanted) {
         t->period = 0;
         return;

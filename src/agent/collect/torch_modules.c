@@ -161,7 +161,9 @@ struct walk {
     char path[PB_TORCH_PATH];
     size_t len;
     int depth;
-    bool anew; /* what is below was named before the whole was seen */
+    bool first;  /* nothing is named yet */
+    bool *roots; /* is there one below that was taken for a root? */
+    bool anew;   /* then all names are given anew: they were made without the whole */
 };
 
 static bool name_children(struct pb_torch *t, struct _object *object, const struct walk *w);
@@ -171,7 +173,8 @@ static void name_child(struct pb_torch *t, struct _object *child, const char *ke
                        const struct walk *outer)
 {
     struct pb_torch_module *m = pb_torch_module_find(t, child);
-    struct walk w = {.len = outer->len, .depth = outer->depth + 1, .anew = outer->anew};
+    struct walk w = {.len = outer->len, .depth = outer->depth + 1, .first = outer->first,
+                     .roots = outer->roots, .anew = outer->anew};
     uint32_t type;
     bool children;
 
@@ -185,7 +188,11 @@ static void name_child(struct pb_torch *t, struct _object *child, const char *ke
     if (!m && !(m = add(t, child)))
         return;
     m->walk = t->walk;
-    w.anew |= m->root;
+    if (w.first) {
+        *w.roots |= m->root;
+        name_children(t, child, &w);
+        return;
+    }
     type = pb_torch_type_name(t, child, NULL, NULL);
     children = name_children(t, child, &w);
     /* Python may have run meanwhile, and anything may have happened. */
@@ -232,9 +239,13 @@ static bool name_children(struct pb_torch *t, struct _object *object, const stru
 static struct pb_torch_module *name_tree(struct pb_torch *t, struct _object *root)
 {
     struct pb_torch_module *m;
-    struct walk w = {.len = 0};
-    bool children;
+    bool children, roots = false;
+    struct walk w = {.first = true, .roots = &roots};
 
+    t->walk++;
+    name_children(t, root, &w);
+    w.first = false;
+    w.anew = roots;
     t->walk++;
     children = name_children(t, root, &w);
     m = t->on ? pb_torch_module_find(t, root) : NULL;

@@ -8,7 +8,7 @@
 /* Another optimizer is the main one when it has made so many steps in a row. */
 #define OTHERS_MAX 8
 /* Or when that one has made none for so long and four of its steps more. */
-#define OTHERS_NS 50000000u
+#define OTHERS_NS 300000000u
 #define NESTING_MAX 4
 
 /* The first thing with a shape in a batch: tensor, tuple or list of such, or dict. Borrowed. */
