@@ -7,7 +7,7 @@
 #include "node/node.h"
 
 /* What a node may take beyond the time that the query has: noticing, and answering. */
-#define SLACK_MS 10000
+#define SLACK_MS 2000
 #define ERROR_BODY_MAX (64 << 10)
 #define TRIES 3
 
