@@ -114,8 +114,6 @@ static int close_doors(struct pb_sql *s, struct duck_connection *c, struct pb_er
                                 "SET GLOBAL preserve_insertion_order = true;"
                                 "SET GLOBAL enable_external_file_cache = false;"
                                 "SET GLOBAL allocator_background_threads = true;"
-                                "SET GLOBAL allocator_flush_threshold = '4MB';"
-                                "SET GLOBAL allocator_bulk_deallocation_flush_threshold = '16MB';"
                                 "SET GLOBAL lock_configuration = true;";
     struct pb_buf b = PB_BUF_INIT;
     int rc;
