@@ -199,13 +199,21 @@ uint64_t pb_home_start_time(pid_t pid)
 
 bool pb_home_answers(const char *path)
 {
+    char control[2 * PB_HOME_MAX];
+
+    snprintf(control, sizeof control, "%.160s/" PB_HOME_SOCKET, path);
+    return pb_home_listens(control);
+}
+
+bool pb_home_listens(const char *socket_path)
+{
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     bool yes = true;
     int fd;
 
-    if (snprintf(at.sun_path, sizeof at.sun_path, "%s/" PB_HOME_SOCKET, path) >=
-        (int)sizeof at.sun_path)
+    if (strlen(socket_path) >= sizeof at.sun_path)
         return true;
+    strcpy(at.sun_path, socket_path);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return true;

@@ -23,6 +23,7 @@
 enum { PB_HOME_MAX = 96 };
 
 #define PB_HOME_SOCKET "control"
+#define PB_HOME_NODE "node-" /* what the socket of a node begins with, in the user's folder */
 #define PB_HOME_META "meta"
 #define PB_HOME_STATUS "status"
 #define PB_HOME_RING ".ring" /* how the name of a table's file ends */
@@ -46,8 +47,10 @@ void pb_home_erase(const char *path);
 void pb_home_list(int fd, bool (*each)(int fd, const char *name, void *arg), void *arg);
 bool pb_home_is_ring(const char *name);
 
-/* Does somebody listen there? Anything but a clear no counts as yes. */
+/* Does somebody listen on the agent's socket in this folder, or on a socket itself? Anything but
+ * a clear no counts as yes. */
 bool pb_home_answers(const char *path);
+bool pb_home_listens(const char *socket_path);
 
 /* Text of /proc/sys/kernel/random/boot_id; "" when it cannot be read. */
 void pb_home_boot_id(char buf[40]);

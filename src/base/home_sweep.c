@@ -129,12 +129,28 @@ static void erase(struct sweep *s, const char *name)
     s->removed++;
 }
 
+/* Nodes give their socket its name when they listen already, so a silent one belongs to nobody. */
+static void drop_silent_socket(struct sweep *s, int user, const char *name)
+{
+    char path[2 * PB_HOME_MAX];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s/%.40s", s->user_path, name);
+    if (status_at(user, name, &st) == 0 && S_ISSOCK(st.st_mode) &&
+        time(NULL) - st.st_mtime >= YOUNG_S && !pb_home_listens(path) &&
+        unlinkat(user, name, 0) == 0)
+        s->removed++;
+}
+
 static bool visit(int user, const char *name, void *arg)
 {
     struct sweep *s = arg;
     struct remains r = {.first_only = !s->keep};
     char control[NAME_MAX_LEN + 16];
 
+    if (s->keep && strncmp(name, PB_HOME_NODE, strlen(PB_HOME_NODE)) == 0 &&
+        strlen(name) <= NAME_MAX_LEN)
+        drop_silent_socket(s, user, name);
     if (!is_dead(s, user, name))
         return true;
     look_at_folder(user, name, &r);

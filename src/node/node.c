@@ -238,7 +238,7 @@ int pb_node_socket_path(char *buf, size_t cap, const char *data_dir, struct pb_e
         if (access(pb_home_roots[i], W_OK | X_OK) < 0)
             continue;
         pb_home_user_path(user, pb_home_roots[i], geteuid());
-        if (snprintf(buf, cap, "%s/node-%08x", user, (unsigned)name) < (int)cap)
+        if (snprintf(buf, cap, "%s/" PB_HOME_NODE "%08x", user, (unsigned)name) < (int)cap)
             return 0;
     }
     return pb_err_set(err, PB_FAIL, "no place for the node's socket: neither /dev/shm nor /tmp "

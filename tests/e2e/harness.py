@@ -7,6 +7,7 @@ import select
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -81,11 +82,13 @@ def remove_stores():
         pid = os.path.basename(folder).partition("-")[0]
         try:
             with open(os.path.join(folder, "meta")) as file:
-                parent = dict(line.rstrip("\n").split("=", 1) for line in file).get("ppid", "0")
+                meta = dict(line.rstrip("\n").split("=", 1) for line in file)
         except (OSError, ValueError):
-            parent = "0"
-        if STARTED & {int(pid) if pid.isdigit() else 0, int(parent)} \
-                and not os.path.exists("/proc/" + pid):
+            meta = {}
+        started = STARTED & {int(pid) if pid.isdigit() else 0, int(meta.get("ppid", 0))}
+        # A node with its data in a temporary folder was a test's, too.
+        node = meta.get("data", "").startswith(tempfile.gettempdir() + os.sep)
+        if (started or node) and not os.path.exists("/proc/" + pid):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -149,6 +149,42 @@ static void sweeping_takes_the_dead_only(void **state)
     close(fd);
 }
 
+static int listen_as(const char *name, char path[PB_HOME_MAX + 16])
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char user[PB_HOME_MAX];
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    pb_home_user_path(user, root, getuid());
+    snprintf(path, PB_HOME_MAX + 16, "%s/%s", user, name);
+    strcpy(at.sun_path, path);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    return fd;
+}
+
+static void sockets_of_killed_nodes_go(void **state)
+{
+    char own[PB_HOME_MAX], killed[PB_HOME_MAX + 16], young[PB_HOME_MAX + 16],
+        heard[PB_HOME_MAX + 16];
+    struct pb_home_keep keep = {.seconds = 3600, .bytes = 1 << 20};
+    int fd;
+
+    (void)state;
+    make(own, getpid(), pb_home_start_time(0));
+    close(listen_as("node-1", killed));
+    age(killed);
+    close(listen_as("node-2", young));
+    fd = listen_as("node-3", heard);
+    age(heard);
+    pb_home_sweep(root, getuid(), NULL);
+    assert_true(exists(killed)); /* not for a quick look */
+    assert_int_equal(pb_home_sweep(root, getuid(), &keep), 1);
+    assert_false(exists(killed));
+    assert_true(exists(young) && exists(heard));
+    close(fd);
+}
+
 /* A folder of a dead process with one table of some size, last written so many seconds ago. */
 static void leave_table(char path[PB_HOME_MAX], int pid, size_t bytes, int ago)
 {
@@ -233,6 +269,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(made_private_and_removed, setup, teardown),
         cmocka_unit_test_setup_teardown(traps_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(sweeping_takes_the_dead_only, setup, teardown),
+        cmocka_unit_test_setup_teardown(sockets_of_killed_nodes_go, setup, teardown),
         cmocka_unit_test_setup_teardown(tables_of_the_dead_stay_for_a_while, setup, teardown),
         cmocka_unit_test_setup_teardown(another_boot_is_another_process, setup, teardown),
         cmocka_unit_test(start_times),
