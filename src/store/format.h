@@ -115,7 +115,9 @@ struct pb_ring_column {
  * where the head is all zero not even its length is known yet.
  * Heap: a circle of heap_size bytes. A TEXT cell is the ever growing position of
  * its entry plus 1; the entry is gone when heap_next has moved more than heap_size
- * beyond it. An entry never crosses the end of the circle: the writer skips.
+ * beyond it. An entry never crosses the end of the circle: the writer skips. Its
+ * hash begins with FNV's basis xor (position / 8), so that an entry that a late
+ * writer put over a newer one is not taken for it.
  */
 struct pb_ring_text {
     uint32_t hash; /* FNV-1a of the bytes, 1 if that is 0; stored last */

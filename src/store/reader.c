@@ -256,11 +256,10 @@ static bool is_there(const struct pb_reader *r, uint64_t at)
     return at < next && next - at <= r->heap_size;
 }
 
-/* Copies what fits of a text of len bytes; returns the hash of all of it. */
-static uint32_t copy_text(const _Atomic uint64_t *from, size_t len, char *buf, size_t cap)
+/* Copies what fits of a text of len bytes; returns the hash of all of it, begun with this one. */
+static uint32_t copy_text(const _Atomic uint64_t *from, uint32_t hash, size_t len, char *buf,
+                          size_t cap)
 {
-    uint32_t hash = PB_TEXT_HASH;
-
     for (size_t at = 0; at < len; at += sizeof(uint64_t)) {
         uint64_t word = atomic_load_explicit(from++, memory_order_relaxed);
         size_t n = len - at < sizeof word ? len - at : sizeof word;
@@ -288,7 +287,7 @@ long pb_reader_text(const struct pb_reader *r, uint64_t text, char *buf, size_t 
     memcpy(&head, &word, sizeof word);
     if (head.len > r->heap_size - in - sizeof head)
         return -1;
-    hash = copy_text(from + 1, head.len, buf, cap);
+    hash = copy_text(from + 1, pb_text_seed(at), head.len, buf, cap);
     pb_fence_acquire(); /* as in copy_piece, with heap_next for BUSY */
     if (!is_there(r, at) || hash != head.hash)
         return -1;

@@ -28,10 +28,18 @@ static inline uint32_t pb_text_hash_end(uint32_t hash)
     return hash ? hash : 1;
 }
 
-static inline uint32_t pb_text_hash(const char *s, size_t len)
+/*
+ * What the hash of a text in the heap begins with. Its position is in it: a writer that was
+ * overtaken by a whole circle may complete its entry over a newer one, and then a plain hash would
+ * be right.
+ */
+static inline uint32_t pb_text_seed(uint64_t position)
 {
-    uint32_t hash = PB_TEXT_HASH;
+    return PB_TEXT_HASH ^ (uint32_t)(position / 8);
+}
 
+static inline uint32_t pb_text_hash(uint32_t hash, const char *s, size_t len)
+{
     for (size_t i = 0; i < len; i++)
         hash = pb_text_hash_byte(hash, s[i]);
     return pb_text_hash_end(hash);

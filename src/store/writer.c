@@ -42,7 +42,7 @@ static bool claim(_Atomic uint64_t *word, uint64_t n, uint64_t capacity)
  * An entry of the dictionary or the heap: length, bytes, and the hash when all is there. Words are
  * stored whole, and what is behind the text in the last one is zero.
  */
-static void put_text(unsigned char *at, const char *s, size_t len)
+static void put_text(unsigned char *at, uint32_t seed, const char *s, size_t len)
 {
     _Atomic uint64_t *head = (_Atomic uint64_t *)(void *)at, *to = head + 1;
     struct pb_ring_text entry = {0, (uint32_t)len};
@@ -50,7 +50,7 @@ static void put_text(unsigned char *at, const char *s, size_t len)
 
     memcpy(&word, &entry, sizeof word);
     atomic_store_explicit(head, word, memory_order_relaxed);
-    entry.hash = pb_text_hash(s, len);
+    entry.hash = pb_text_hash(seed, s, len);
     for (; len > 0; s += sizeof word) {
         size_t n = len < sizeof word ? len : sizeof word;
 
@@ -66,7 +66,7 @@ static void put_text(unsigned char *at, const char *s, size_t len)
 /*
  * A text into the heap. Space is given out by one addition; a piece that would cross the end of
  * the circle is left empty. A slow writer may be overtaken by a whole circle, and then both write
- * to the same bytes: the hash tells the reader.
+ * to the same bytes: the hash, which has the position in it, tells the reader.
  */
 static uint64_t put_heap(struct pb_ring *r, const char *s, size_t len)
 {
@@ -84,7 +84,7 @@ static uint64_t put_heap(struct pb_ring *r, const char *s, size_t len)
             continue;
         /* Who sees a byte of ours also sees that heap_next moved on, and that its own is gone. */
         pb_fence_release();
-        put_text(r->heap + in, s, len);
+        put_text(r->heap + in, pb_text_seed(at), s, len);
         return at + 1;
     }
     return PB_NULL_TEXT;
@@ -216,7 +216,7 @@ static uint32_t insert(struct pb_ring *r, uint32_t hash, const char *s, size_t l
     at = atomic_fetch_add_explicit(&r->head->dict_used, space, memory_order_relaxed);
     if (at > r->dict_size || space > r->dict_size - at || at % 8 != 0)
         return PB_NULL_NAME;
-    put_text(r->dict + at, s, len);
+    put_text(r->dict + at, PB_TEXT_HASH, s, len);
     return look_up(r, hash, s, len, at / 8 + 1);
 }
 

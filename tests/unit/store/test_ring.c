@@ -366,6 +366,42 @@ static void mixed_text(void **state)
     folder_remove(&f);
 }
 
+/* A writer that was overtaken completes its own entry over a newer one of the same length. */
+static void overtaken_text(void **state)
+{
+    struct pb_ring_spec spec = all_types;
+    struct folder f = folder_make();
+    struct pb_ring *w;
+    struct pb_reader r;
+    struct row row, old;
+    char entry[16], buf[16];
+    int fd;
+
+    (void)state;
+    spec.heap_bytes = 4096;
+    w = ring_make(&f, &spec);
+    r = reader_open(&f, "test.all_types.0.ring");
+    fd = openat(f.fd, "test.all_types.0.ring", O_RDWR);
+    append(w, 0, "w", "text 000");
+    assert_true(read_row(&r, 0, &old));
+    assert_int_equal(pread(fd, entry, sizeof entry, (off_t)(r.heap_at + old.line - 1)), 16);
+    for (int i = 1; i <= 4096 / 16; i++) {
+        char text[16];
+
+        snprintf(text, sizeof text, "text %03d", i);
+        append(w, i, "w", text);
+    }
+    assert_true(read_row(&r, 4096 / 16, &row));
+    assert_int_equal(row.line - old.line, 4096);
+    assert_line(&r, row.line, "text 256");
+    assert_int_equal(pwrite(fd, entry, sizeof entry, (off_t)(r.heap_at + old.line - 1)), 16);
+    assert_int_equal(pb_reader_text(&r, row.line, buf, sizeof buf), -1);
+    close(fd);
+    pb_reader_close(&r);
+    pb_ring_close(w);
+    folder_remove(&f);
+}
+
 static void long_texts(void **state)
 {
     struct pb_ring_spec spec = all_types;
@@ -404,7 +440,8 @@ int main(void)
         cmocka_unit_test(goes_round),      cmocka_unit_test(busy_slot),
         cmocka_unit_test(dictionary_full), cmocka_unit_test(long_names),
         cmocka_unit_test(half_names),      cmocka_unit_test(heap_goes_round),
-        cmocka_unit_test(mixed_text),      cmocka_unit_test(long_texts),
+        cmocka_unit_test(mixed_text),      cmocka_unit_test(overtaken_text),
+        cmocka_unit_test(long_texts),
     };
 
     return RUN_TESTS(tests);
