@@ -43,8 +43,9 @@ struct pb_question {
 
 struct pb_answer {
     uint64_t rows;
-    bool truncated; /* max_rows cut something off */
-    double ms;      /* in the node */
+    bool truncated;    /* max_rows cut something off */
+    uint64_t left_out; /* how many rows; PB_SQL_UNKNOWN (node/sql/engine.h) when it is not known */
+    double ms;         /* in the node */
 };
 
 /* Notices of the node go to stderr. ret may be NULL. */

@@ -36,6 +36,7 @@ static void take_done(struct taking *t, const struct pb_json *done)
 
     t->answer->rows = (uint64_t)pb_json_whole(done, "rows", 0);
     t->answer->truncated = pb_json_flag(done, "truncated", false);
+    t->answer->left_out = (uint64_t)pb_json_whole(done, "left_out", -1);
     t->answer->ms = pb_json_number(done, "ms", 0);
     for (size_t i = 0; notices && notices->type == PB_J_ARRAY && i < notices->n; i++)
         if (notices->items[i].type == PB_J_STRING)
@@ -104,17 +105,30 @@ static int take_body(const void *data, size_t len, void *arg)
     return 0;
 }
 
+static size_t trimmed(const char *s)
+{
+    size_t len = strlen(s);
+
+    while (len && s[len - 1] == ' ')
+        len--;
+    return len;
+}
+
 /* Formats that have no room for it say in headers what "done" says in lines. */
 static void take_headers(struct taking *t)
 {
     const char *rows = pb_http_answered(t->http, "X-Probing-Rows");
     const char *cut = pb_http_answered(t->http, "X-Probing-Truncated");
+    const char *left = pb_http_answered(t->http, "X-Probing-Left-Out");
+    const char *ms = pb_http_answered(t->http, "X-Probing-Ms");
     const char *said = pb_http_answered(t->http, "X-Probing-Notices");
 
     t->answer->rows = rows ? strtoull(rows, NULL, 10) : 0;
     t->answer->truncated = cut && strcmp(cut, "true") == 0;
+    t->answer->left_out = left ? strtoull(left, NULL, 10) : PB_SQL_UNKNOWN;
+    t->answer->ms = ms ? strtod(ms, NULL) : 0;
     if (said && *said)
-        notice(t->ctx, said);
+        notice(t->ctx, pb_arena_strndup(&t->ctx->arena, said, trimmed(said)));
 }
 
 static void write_question(struct pb_ctx *ctx, const struct pb_question *q, struct pb_buf *body)
@@ -224,7 +238,7 @@ static int query_here(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb
     if (pb_node_scope(n->node, ctx->scope, &ctx->arena, &scope, &ctx->err) < 0)
         return -1;
     rc = pb_sql_run(n->node->sql, &query, &done, &err);
-    *t->answer = (struct pb_answer){done.rows, done.truncated, done.ms};
+    *t->answer = (struct pb_answer){done.rows, done.truncated, done.left_out, done.ms};
     lines = done.notices.data ? pb_arena_strdup(&ctx->arena, done.notices.data) : NULL;
     while (lines && (text = strsep(&lines, "\n")))
         if (*text)

@@ -13,6 +13,7 @@
 
 #include "cli/nodelink.h"
 #include "cli/outlet.h"
+#include "node/sql/engine.h"
 #include "show/result.h"
 
 #define FLUSH_BYTES (256 << 10)
@@ -184,13 +185,24 @@ static const char *grouped(struct pb_arena *a, uint64_t n)
     return text;
 }
 
+/* "12,345 more rows" */
+static const char *more_rows(struct asking *q, const struct pb_answer *answered)
+{
+    struct pb_arena *a = &q->ctx->arena;
+
+    if (answered->left_out == PB_SQL_UNKNOWN)
+        return "more rows";
+    return pb_arena_printf(a, "%s more row%s", grouped(a, answered->left_out),
+                           answered->left_out == 1 ? "" : "s");
+}
+
 static void say_more(struct asking *q, const struct pb_answer *answered)
 {
     struct pb_arena *a = &q->ctx->arena;
 
     if (answered->truncated)
-        pb_ctx_notice(q->ctx, pb_arena_printf(a, "probing: only the first %s rows; --limit 0 shows "
-                                                 "all", grouped(a, q->limit)));
+        pb_ctx_notice(q->ctx, pb_arena_printf(a, "probing: %s; --limit 0 shows all, -o FILE keeps "
+                                                 "them", more_rows(q, answered)));
     if (q->ctx->verbose)
         pb_ctx_notice(q->ctx, pb_arena_printf(a, "probing: %s rows, %.1f ms in the node",
                                               grouped(a, answered->rows), answered->ms));
@@ -271,7 +283,7 @@ static int watch(struct asking *q, double every)
         begin_again(q, every, i == 0);
         rc = ask_once(q, &answered);
         if (rc == 0 && answered.truncated && q->table)
-            pb_print_puts(&ctx->out, "…\n");
+            pb_print_f(&ctx->out, "… %s\n", more_rows(q, &answered));
         if (rc == 0)
             rc = pb_outlet_flush(&q->outlet);
     }

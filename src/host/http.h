@@ -23,6 +23,7 @@
 
 enum {
     PB_HTTP_HEAD_MAX = 16 << 10,
+    PB_HTTP_TRAILER_MAX = 4096,
     PB_HTTP_HEADERS_MAX = 64,
     PB_HTTP_BODY_MAX = 16 << 20,
     PB_HTTP_NAME_MAX = 256, /* of a host */
@@ -71,6 +72,8 @@ struct pb_http_body {
     uint64_t left;
     unsigned digits, extra;
     bool cr, blank; /* a '\r' came last; nothing but that in this line */
+    char *trailer;  /* PB_HTTP_TRAILER_MAX bytes of the caller's, or NULL: its lines, with '\n' */
+    size_t trailer_len;
 };
 
 void pb_http_body_init(struct pb_http_body *b, const struct pb_http_head *h, bool request);
@@ -122,7 +125,7 @@ void pb_http_close(struct pb_http_client *c);
  */
 int pb_http_ask(struct pb_http_client *c, const struct pb_http_request *r, pb_http_sink *sink,
                 void *arg, int *ret_status, struct pb_err *err);
-/* A header of the last response, until the next question. */
+/* A header or trailer of the last response, until the next question. */
 const char *pb_http_answered(struct pb_http_client *c, const char *name);
 /*
  * Asks to turn the connection into a plain byte stream (101). Returns the descriptor, which does

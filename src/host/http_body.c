@@ -1,8 +1,7 @@
 #include "host/http.h"
 
-/* More in a size than any body we take; a line of a trailer or extension is short, too. */
+/* More in a size than any body we take; a trailer or extension is short, too. */
 #define SIZE_DIGITS 8
-#define LINE_MAX_BYTES 4096
 
 void pb_http_body_init(struct pb_http_body *b, const struct pb_http_head *h, bool request)
 {
@@ -61,7 +60,7 @@ static bool step(struct pb_http_body *b, char c)
         b->state = PB_BODY_EXTRA;
         return b->digits > 0 && (c == ';' || c == ' ' || c == '\t');
     case PB_BODY_EXTRA:
-        return end ? begin_chunk(b) : ++b->extra < LINE_MAX_BYTES;
+        return end ? begin_chunk(b) : ++b->extra < PB_HTTP_TRAILER_MAX;
     case PB_BODY_BEHIND:
         b->state = PB_BODY_SIZE;
         return end;
@@ -69,7 +68,9 @@ static bool step(struct pb_http_body *b, char c)
         if (end && b->blank)
             b->state = PB_BODY_DONE;
         b->blank = end;
-        return ++b->extra < LINE_MAX_BYTES;
+        if (b->trailer)
+            b->trailer[b->trailer_len++] = c;
+        return ++b->extra < PB_HTTP_TRAILER_MAX;
     default:
         return false;
     }

@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ struct pb_http_client {
     char *socket, *host, *token;
     struct pb_http_head head;
     char *head_bytes; /* what head points into */
+    char trailer[PB_HTTP_TRAILER_MAX + 1];
     char in[64 << 10];
     size_t at, len; /* bytes of in that are not dealt with */
     const struct pb_http_request *now;
@@ -242,6 +244,7 @@ static int read_body(struct pb_http_client *c, pb_http_sink *sink, void *arg, st
     long n;
 
     pb_http_body_init(&body, &c->head, false);
+    body.trailer = c->trailer;
     if (strcmp(c->now->method, "HEAD") == 0)
         body.state = PB_BODY_DONE;
     while (body.state != PB_BODY_DONE) {
@@ -260,6 +263,7 @@ static int read_body(struct pb_http_client *c, pb_http_sink *sink, void *arg, st
             return pb_err_set(err, PB_FAIL, "the answer makes no sense");
         c->at += (size_t)n;
         c->received += len;
+        c->trailer[body.trailer_len] = '\0';
         if (len && sink && sink(piece, len, arg) != 0)
             return 1;
     }
@@ -274,6 +278,7 @@ int pb_http_ask(struct pb_http_client *c, const struct pb_http_request *r, pb_ht
     c->now = r;
     c->received = 0;
     c->head.nheaders = 0;
+    c->trailer[0] = '\0';
     rc = revive(c, err);
     if (rc == 0)
         rc = ask(c, r, err);
@@ -291,9 +296,26 @@ int pb_http_ask(struct pb_http_client *c, const struct pb_http_request *r, pb_ht
     return 0;
 }
 
+/* A line of the trailer; it is cut out of the text when it is asked for. */
+static const char *trailer_of(struct pb_http_client *c, const char *name)
+{
+    size_t len = strlen(name), n;
+
+    for (char *line = c->trailer; *line; line += n + 1) {
+        n = strcspn(line, "\n");
+        if (n > len && line[len] == ':' && strncasecmp(line, name, len) == 0) {
+            line[n] = '\0';
+            return line + len + 1 + strspn(line + len + 1, " \t");
+        }
+    }
+    return NULL;
+}
+
 const char *pb_http_answered(struct pb_http_client *c, const char *name)
 {
-    return pb_http_header(&c->head, name);
+    const char *header = pb_http_header(&c->head, name);
+
+    return header ? header : trailer_of(c, name);
 }
 
 int pb_http_explain(int status, const char *body, size_t len, struct pb_err *err)

@@ -296,7 +296,7 @@ void pb_result_end(struct pb_result *r)
     r->columns = NULL;
     r->cells = NULL;
     r->ncolumns = r->nrows = r->cap = 0;
-    r->streaming = false;
+    r->streaming = r->plan = false;
 }
 
 static bool is_number(const char *type)
@@ -326,13 +326,30 @@ static int begin(struct pb_result *r, const struct pb_json *head, struct pb_err 
         r->columns[i].time = strncmp(type, "TIMESTAMP", 9) == 0;
         r->columns[i].number = is_number(type);
     }
+    r->plan = !r->markdown && r->ncolumns == 2 && strcmp(r->columns[0].title, "explain_key") == 0 &&
+              strcmp(r->columns[1].title, "explain_value") == 0;
     return 0;
+}
+
+static void print_plan(struct pb_result *r, struct pb_arena *a, const struct pb_json *row)
+{
+    const char *s = row->items[1].type == PB_J_STRING ? row->items[1].s : "";
+
+    if (r->results++)
+        pb_print_puts(r->out, "\n");
+    for (size_t n = strcspn(s, "\n"); *s; s += n + (s[n] == '\n'), n = strcspn(s, "\n"))
+        pb_print_f(r->out, "%s\n", pb_text_clean(a, pb_arena_strndup(a, s, n)));
+    r->streaming = true;
 }
 
 static void take_row(struct pb_result *r, struct pb_arena *a, const struct pb_json *row)
 {
     const char **cells;
 
+    if (r->plan) {
+        print_plan(r, a, row);
+        return;
+    }
     if (r->streaming) {
         cells = PB_NEW_N(a, const char *, r->ncolumns + 1);
         for (size_t c = 0; c < r->ncolumns; c++)

@@ -29,6 +29,7 @@ struct pb_result {
     const char **cells; /* clean text, row by row */
     size_t nrows, cap;
     bool streaming; /* the first rows are out */
+    bool plan;      /* the answer to EXPLAIN: a drawing of many lines, which goes out as it is */
     size_t results; /* printed so far */
 };
 

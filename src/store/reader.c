@@ -133,14 +133,25 @@ static size_t list_whole(struct copy *c, uint64_t first, size_t n)
     return all ? n : found;
 }
 
-/* Of the rows listed, those that nobody has begun to overwrite; keeps the cells in step. */
+/* Has nobody taken a number yet that goes with the slot of this row, or of one behind it? */
+static bool is_untouched(const struct copy *c, uint64_t first)
+{
+    uint64_t next = atomic_load_explicit(&head_of(c->r)->next, memory_order_relaxed);
+
+    return next >= first && next - first <= c->r->capacity;
+}
+
+/*
+ * Of the rows listed, those that nobody has begun to overwrite; keeps the cells in step. A writer
+ * takes its number before all else, so that one look at `next` mostly does for all rows.
+ */
 static size_t keep_whole(struct copy *c, uint64_t first, size_t n, size_t found)
 {
     const _Atomic uint64_t *words = words_at(c->r, c->r->sequence_at);
     uint64_t mask = c->r->capacity - 1, *rows = c->rows + c->done;
     size_t kept = 0;
 
-    if (found == n && are_whole(c, first, n))
+    if (found == n && (is_untouched(c, first) || are_whole(c, first, n)))
         return n;
     for (size_t i = 0; i < found; i++)
         if (atomic_load_explicit(&words[rows[i] & mask], memory_order_relaxed) ==
@@ -170,8 +181,8 @@ static void copy_piece(struct copy *c, uint64_t first, size_t n)
                    out_at(c, k, c->done));
     }
     /*
-     * If any of these cells was of a newer row, its writer stored BUSY before it with a release
-     * fence between; this one makes us see that BUSY now.
+     * If any of these cells was of a newer row, its writer moved `next` on and stored BUSY before
+     * it with a release fence between; this one makes us see both now.
      */
     pb_fence_acquire();
     c->done += keep_whole(c, first, n, found);

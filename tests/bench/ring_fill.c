@@ -1,8 +1,8 @@
 /*
- * usage: ring_fill TABLE ROWS [leave]
+ * usage: ring_fill TABLE ROWS[/ROOM] [leave]
  *
- * A process with a table of its own: ROWS rows as fast as they go in, then "ready PID START" and
- * sleep. With "leave" it ends instead, and leaves them behind.
+ * A process with a table of its own, which has room for ROOM rows: ROWS rows as fast as they go in,
+ * then "ready PID START" and sleep. With "leave" it ends instead, and leaves them behind.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,11 +50,13 @@ static void write_meta(int home, unsigned long long start)
 
 int main(int argc, char **argv)
 {
-    uint64_t rows = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+    char none[] = "", *room = none;
+    uint64_t rows = argc > 2 ? strtoull(argv[2], &room, 10) : 0;
     uint64_t start = pb_home_start_time(0);
     int home = pb_home_create(pb_home_roots[0], getuid(), getpid(), start);
     struct pb_ring_spec spec = {.name = argv[1], .doc = "rows of the benchmark",
-                                .columns = columns, .ncolumns = 4, .rows = rows,
+                                .columns = columns, .ncolumns = 4,
+                                .rows = *room == '/' ? strtoull(room + 1, NULL, 10) : rows,
                                 .flags = PB_RING_KEEP};
     struct pb_err err = {0};
     struct pb_ring *ring;

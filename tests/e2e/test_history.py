@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import plain_engine
 from nodes import Node
 from numbering import TABLE, Numbers, assert_whole, census, until
 
@@ -64,10 +65,19 @@ def test_files_are_plain_parquet_in_folders_of_a_lake(kept):
 
 
 def test_another_reader(kept):
-    """Any tool that reads Parquet reads the folder, partitions and all."""
-    pyarrow = pytest.importorskip("pyarrow.dataset")
-    rows = pyarrow.dataset(os.path.join(kept.home, TABLE), partitioning="hive").to_table(
-        columns=["n", "process"], filter=pyarrow.field("process") == kept.target.id)
+    """Any tool that reads Parquet reads the folder, partitions and all, and so does pyarrow."""
+    folder = os.path.join(kept.home, TABLE)
+    row = plain_engine.first_row(
+        "SELECT count(*), count(DISTINCT n), min(n), max(n), count(timestamp), "
+        "count(DISTINCT word) FROM read_parquet('%s/*/*/*/part-*.parquet', "
+        "hive_partitioning = true) WHERE process = '%s'" % (folder, kept.target.id))
+    assert row == [kept.written, kept.written, 0, kept.written - 1, kept.written, 7]
+    try:
+        import pyarrow.dataset as dataset
+    except ImportError:
+        return
+    rows = dataset.dataset(folder, partitioning="hive").to_table(
+        columns=["n", "process"], filter=dataset.field("process") == kept.target.id)
     assert sorted(rows["n"].to_pylist()) == list(range(kept.written))
 
 

@@ -61,6 +61,23 @@ def test_values(node):
     assert row["i"] == "9223372036854775807" and row["b"] == "true" and row["l"] == "[1, 2]"
     assert row["s"] == '{"k": "v"}' and row["t"] == "2026-01-02 03:04:05.12Z"
     assert row["n"] == "" and row["x"] == "a\\nb"
+    # A loss that is no number is not one that was not measured.
+    rows = table(node.text("query", "SELECT 'nan'::DOUBLE, -1/0.0, NULL"))[1]
+    assert rows == [["nan", "-inf", ""]]
+
+
+def test_plans_are_drawn(node):
+    text = node.text("query", "EXPLAIN SELECT 42; SELECT 1 AS x")
+    assert text.startswith("┌──") and "│ " in text and "\\n" not in text
+    assert text.endswith("\n\nx\n-\n1\n")
+
+
+def test_lists_of_tables(node):
+    names = [row[0] for row in table(node.text("query", "SHOW TABLES FROM probing"))[1]]
+    assert "probing.cost" in names and {name.split(".")[0] for name in names} == {"probing"}
+    assert table(node.text("query", "SHOW TABLES LIKE '%.mem%'"))[1][0][0] == "python.memory"
+    assert node.text("query", "SHOW COLUMNS FROM python.memory") == node.text(
+        "query", "DESCRIBE python.memory")
 
 
 def test_formats(node):
@@ -112,7 +129,21 @@ def test_from_a_file(node, tmp_path):
 def test_limit(node):
     answer = node.run("query", "--limit", "3", "SELECT * FROM range(10) t(i)")
     assert len(answer.stdout.splitlines()) == 5 and answer.returncode == 0
-    assert answer.stderr == "probing: only the first 3 rows; --limit 0 shows all\n"
+    assert answer.stderr == ("probing: 7 more rows; --limit 0 shows all, -o FILE keeps them\n")
+    answer = node.run("query", "--limit", "3", "-f", "csv", "SELECT * FROM range(10000000) t(i); "
+                                                            "SELECT * FROM range(100000000000)")
+    assert answer.stdout == "i\n0\n1\n2\n\nrange\n0\n1\n2\n"
+    assert answer.stderr.startswith("probing: more rows; ")  # too many to count
+    answer = node.run("query", "--limit", "1", "-f", "json",
+                      "SELECT i FROM range(2) t(i); SELECT 1; SELECT * FROM range(1235)")
+    assert answer.stderr.startswith("probing: 1,235 more rows; ")
+    # A long answer tells it behind its last byte.
+    answer = node.run("-v", "query", "--limit", "30000", "-f", "csv",
+                      "SELECT i, sum(0) FROM range(30001) t(i)")
+    assert len(answer.stdout.splitlines()) == 30001
+    grouped, more, took = answer.stderr.splitlines()
+    assert grouped == "probing: no GROUP BY: grouped by i"
+    assert more.startswith("probing: 1 more row; ") and took.startswith("probing: 30,000 rows, ")
     # In a pipe nothing is left out unless asked for.
     assert len(node.text("query", "SELECT * FROM range(25000) t(i)").splitlines()) == 25002
     assert node.run("query", "--limit", "10", "SELECT * FROM range(10)").stderr == ""
@@ -171,6 +202,34 @@ def test_timeout(node):
     assert answer.returncode == 5 and answer.stdout == ""
     assert answer.stderr.count("\n") == 1 and "0.3 s" in answer.stderr
     assert time.time() - began < 5
+
+
+# While it is inside one function the engine cannot be stopped: those that make much of little are
+# refused, and whoever asks for another is answered in time.
+@pytest.mark.parametrize("sql, code, says", [
+    ("SELECT length(repeat('x', 2000000000))", 1, "too long: "),
+    ("SELECT len(range(300000000))", 1, "too long: "),
+    ("SELECT lpad(range::text, 150, 'a') LIKE '%a_%a_%a_%a_%b' FROM range(1)", 5,
+     "timed out after 0.2 s; the engine is inside one function"),
+])
+def test_time_limits_hold(node, sql, code, says):
+    began = time.time()
+    answer = node.run("query", "--timeout", "0.2", sql)
+    assert time.time() - began < 2.2
+    assert (answer.returncode, answer.stdout) == (code, "") and says in answer.stderr
+    # Others are answered while it still works.
+    assert node.text("query", "SELECT count(*) > 0 AS x FROM probing.tables") == "x\n----\ntrue\n"
+
+
+def test_columns_are_called_as_they_were_written(node):
+    sql = "SELECT count(*), i  % 2, hour(now())*0, count(*) AS n, i+1 FROM range(1) t(i) GROUP BY i"
+    titles = ["count(*)", "i % 2", "hour(now())*0", "n", "i+1"]
+    assert table(node.text("query", sql))[0] == titles
+    assert list(json.loads(node.text("query", "-f", "json", sql))[0]) == titles
+    assert node.text("query", "-f", "csv", sql).splitlines()[0] == ",".join(titles)
+    # Of two with the same name neither is lost.
+    assert json.loads(node.text("query", "-f", "json", "SELECT 1 AS a, 2 AS a, 3")) == [
+        {"a": 1, "a_1": 2, "3": 3}]
 
 
 @pytest.mark.parametrize("sql, says, place", [
@@ -330,7 +389,7 @@ def test_pager(terminal):
 
 def test_limit_on_a_terminal(terminal):
     text = terminal("SELECT * FROM range(10001) t(i)", PAGER="cat").read()
-    assert "probing: only the first 10,000 rows; --limit 0 shows all" in text
+    assert "probing: 1 more row; --limit 0 shows all" in text
 
 
 def test_parquet_is_not_for_a_terminal(terminal):
@@ -342,7 +401,7 @@ def test_parquet_is_not_for_a_terminal(terminal):
 def test_watch_on_a_terminal(terminal):
     tool = terminal("query", "-w", "0.1", "SELECT * FROM range(100) t(i)", lines=20)
     text = tool.read(until="\033[H\033[2J") + tool.read(until="\033[H\033[2J")
-    assert "every 0.1 s" in text and "…" in text and "\n50\n" not in text
+    assert "every 0.1 s" in text and "… 86 more rows\n" in text and "\n50\n" not in text
     os.write(tool.master, b"\x03")
     tool.read()
     assert tool.process.wait(timeout=5) == 0

@@ -1,10 +1,12 @@
 /*
  * POST /api/query - SQL in, rows out as they are made.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
-#include "node/http/request.h"
+#include "node/http/conn.h"
 #include "node/node.h"
 
 #define TIMEOUT_MAX_S 86400
@@ -55,9 +57,40 @@ static int read_question(struct pb_request *rq, struct pb_query *q, const char *
                       format);
 }
 
+/* Rows come from the thread of the request; that the time is up may be told by another. */
+struct answering {
+    struct pb_request *rq;
+    pthread_mutex_t lock;
+    bool late; /* it was told; nothing more goes out */
+};
+
 static int sink(const void *data, size_t len, void *arg)
 {
-    return pb_reply_write(arg, data, len);
+    struct answering *a = arg;
+    int rc;
+
+    pthread_mutex_lock(&a->lock);
+    rc = a->late ? -1 : pb_reply_write(a->rq, data, len);
+    pthread_mutex_unlock(&a->lock);
+    return rc;
+}
+
+/* Waits for nobody. Behind rows that are out already the connection just ends. */
+static bool late(const struct pb_err *err, void *arg)
+{
+    struct answering *a = arg;
+    struct pb_conn *c = a->rq->conn;
+
+    if (pthread_mutex_trylock(&a->lock) != 0)
+        return false; /* rows are on their way */
+    a->late = true;
+    if (!c->reply.sent)
+        pb_conn_refuse(c, 504, pb_reply_code(err->code), err->msg, NULL);
+    c->reply.sent = c->reply.ended = c->close = true;
+    atomic_store(&c->gone, true);
+    shutdown(c->fd, SHUT_WR);
+    pthread_mutex_unlock(&a->lock);
+    return true;
 }
 
 static void add_notices(struct pb_buf *b, struct pb_buf *lines, struct pb_arena *a)
@@ -87,6 +120,10 @@ static void finish(struct pb_request *rq, const struct pb_query *q, struct pb_sq
         pb_json_int(&b, (int64_t)done->rows);
         pb_json_key(&b, "truncated");
         pb_json_bool(&b, done->truncated);
+        if (done->truncated && done->left_out != PB_SQL_UNKNOWN) {
+            pb_json_key(&b, "left_out");
+            pb_json_int(&b, (int64_t)done->left_out);
+        }
         pb_json_key(&b, "ms");
         pb_buf_printf(&b, "%.3f", done->ms);
         add_notices(&b, &done->notices, rq->arena);
@@ -97,6 +134,12 @@ static void finish(struct pb_request *rq, const struct pb_query *q, struct pb_sq
         snprintf(number, sizeof number, "%llu", (unsigned long long)done->rows);
         pb_reply_note(rq, "X-Probing-Rows", number);
         pb_reply_note(rq, "X-Probing-Truncated", done->truncated ? "true" : "false");
+        if (done->truncated && done->left_out != PB_SQL_UNKNOWN) {
+            snprintf(number, sizeof number, "%llu", (unsigned long long)done->left_out);
+            pb_reply_note(rq, "X-Probing-Left-Out", number);
+        }
+        snprintf(number, sizeof number, "%.3f", done->ms);
+        pb_reply_note(rq, "X-Probing-Ms", number);
         if (done->notices.len)
             pb_reply_note(rq, "X-Probing-Notices", done->notices.data);
     }
@@ -124,7 +167,9 @@ static void fail(struct pb_request *rq, const struct pb_query *q, const struct p
 static void run(struct pb_request *rq)
 {
     struct pb_scope scope;
-    struct pb_query q = {.scope = &scope, .cancelled = rq->gone, .sink = sink, .arg = rq};
+    struct answering a = {.rq = rq, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct pb_query q = {
+        .scope = &scope, .cancelled = rq->gone, .sink = sink, .late = late, .arg = &a};
     struct pb_sql_error err = {.at = -1};
     struct pb_sql_done done = {0};
     const char *type = NULL;
@@ -134,9 +179,9 @@ static void run(struct pb_request *rq)
         return;
     }
     pb_reply_begin(rq, 200, type);
-    if (pb_sql_run(rq->node->sql, &q, &done, &err) < 0)
-        fail(rq, &q, &err);
-    else
+    if (pb_sql_run(rq->node->sql, &q, &done, &err) == 0)
         finish(rq, &q, &done);
+    else if (!a.late)
+        fail(rq, &q, &err);
     pb_buf_finish(&done.notices);
 }

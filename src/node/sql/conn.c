@@ -10,6 +10,8 @@
 
 enum { IDLE_MAX = 8, LOOK_EVERY_MS = 5 };
 
+#define LATE_NS 1000000000u
+
 static struct pb_sql_conn *open_conn(struct pb_sql *s, struct pb_err *err)
 {
     struct pb_sql_conn *c = pb_alloc_resize(NULL, sizeof *c);
@@ -154,6 +156,25 @@ static bool is_over(const struct pb_sql_task *t)
            pb_clock_ns() >= t->deadline_ns;
 }
 
+void pb_sql_late(const struct pb_sql_task *t, bool stuck, struct pb_err *err)
+{
+    *err = (struct pb_err){0};
+    pb_err_set(err, PB_TIMEOUT, "timed out after %.3g s; %s", (double)t->timeout_ms / 1000,
+               stuck ? "the engine is inside one function and stops behind it"
+                     : "--timeout gives it more");
+}
+
+/* Under lock, so that the task stays. */
+static void tell_late(struct pb_sql_task *t)
+{
+    struct pb_err err;
+
+    if (t->told || !t->query || !t->query->late || pb_clock_ns() < t->deadline_ns + LATE_NS)
+        return;
+    pb_sql_late(t, true, &err);
+    t->told = t->query->late(&err, t->query->arg);
+}
+
 /*
  * Interrupts statements whose time is up, again and again until they end: an interrupt that falls
  * between two steps of the engine is forgotten by it.
@@ -177,8 +198,10 @@ static void *watch(void *arg)
         }
         pthread_cond_timedwait(&s->wake, &s->lock, &until);
         for (struct pb_sql_conn *c = s->conns; c; c = c->next)
-            if (c->busy && c->task && is_over(c->task))
+            if (c->busy && c->task && is_over(c->task)) {
                 s->duck->interrupt(c->duck);
+                tell_late(c->task);
+            }
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;

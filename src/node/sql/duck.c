@@ -65,12 +65,45 @@ static void *open_library(struct pb_err *err)
     return library;
 }
 
+/*
+ * Vector::Dictionary(size, selection, count) of the engine's own C++: the C API makes a dictionary
+ * vector without its size, and the engine then hashes and compares a text for each row where one
+ * for each name would do. Optional: this very version has it, and a library that was made otherwise
+ * does not know the name.
+ */
+#define DICTIONARY "_ZN6duckdb6Vector10DictionaryEmRKNS_15SelectionVectorEm"
+typedef void duck_dictionary_fn(struct duck_vector *, uint64_t size, const struct duck_selection *,
+                                uint64_t n);
+
+/*
+ * The engine's allocator keeps the addresses of memory that it gave back, and the system counts
+ * those against the limit for this process: a few large queries, and nothing could be had any more.
+ * Optional as well.
+ */
+static void give_addresses_back(void *library)
+{
+    bool *retain = dlsym(library, "duckdb_je_opt_retain");
+
+    if (retain)
+        *retain = false;
+}
+
 /* The named exception to "no globals": the addresses that a linker would have filled in. */
 static struct pb_duck functions;
+static duck_dictionary_fn *dictionary;
 
 const struct pb_duck *pb_duck(void)
 {
     return &functions;
+}
+
+void pb_duck_dictionary(struct duck_vector *v, uint64_t size, struct duck_selection *selection,
+                        uint64_t n)
+{
+    if (dictionary)
+        dictionary(v, size, selection, n);
+    else
+        functions.slice_vector(v, selection, n);
 }
 
 int pb_duck_load(struct pb_err *err)
@@ -95,6 +128,8 @@ int pb_duck_load(struct pb_err *err)
     if (strcmp(version, "v" PB_DUCK_VERSION) != 0)
         return pb_err_set(err, PB_FAIL, "SQL engine: DuckDB %s found, v%s wanted", version,
                           PB_DUCK_VERSION);
+    *(void **)&dictionary = dlsym(library, DICTIONARY);
+    give_addresses_back(library);
     functions = found;
     return 0;
 }

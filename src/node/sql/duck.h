@@ -148,5 +148,11 @@ int pb_duck_load(struct pb_err *err);
  * one of them for it: so they stand where a linker would have put them.
  */
 const struct pb_duck *pb_duck(void);
+/*
+ * Turns a vector of `size` values into one of n: value i is the one that the selection names. As
+ * slice_vector, but the engine may take the values for few and many times used.
+ */
+void pb_duck_dictionary(struct duck_vector *v, uint64_t size, struct duck_selection *selection,
+                        uint64_t n);
 
 #endif

@@ -181,7 +181,7 @@ static int set_up(struct pb_sql *s, struct pb_err *err)
     if (s->duck->connect(s->db, &c) != 0)
         return pb_err_set(err, PB_FAIL, "SQL engine: no connection");
     rc = pb_sql_scan_ring_register(s, c) < 0 || pb_sql_scan_live_register(s, c) < 0 ||
-                 pb_sql_compat_register(s, c) < 0
+                 pb_sql_compat_register(s, c) < 0 || pb_sql_bounds_register(s, c) < 0
              ? pb_err_set(err, PB_FAIL, "SQL engine: it refuses our functions")
              : 0;
     if (rc == 0)

@@ -55,12 +55,21 @@ struct pb_query {
     int timeout_ms;    /* 0: the setting query.timeout */
     const _Atomic bool *cancelled; /* or NULL; looked at every few milliseconds */
     pb_sql_sink *sink;
-    void *arg;
+    /*
+     * Called from another thread when the time has been up for a second and the engine has not
+     * noticed, since it is inside one function: pb_sql_run returns when that does. It must not
+     * wait, nor ask anything here. False: not now, ask again. May be NULL.
+     */
+    bool (*late)(const struct pb_err *err, void *arg);
+    void *arg; /* of both */
 };
+
+#define PB_SQL_UNKNOWN UINT64_MAX
 
 struct pb_sql_done {
     uint64_t rows, bytes;
     bool truncated;       /* max_rows cut something off */
+    uint64_t left_out;    /* how many rows that is; PB_SQL_UNKNOWN when counting takes too long */
     double ms;
     struct pb_buf notices; /* lines for stderr: "grouped by src_rank, dst_rank"; caller finishes */
 };

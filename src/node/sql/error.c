@@ -177,6 +177,7 @@ static bool quoted(const char *text, const char *after, char *buf, size_t cap)
 static void pass_on(const struct said *said, struct pb_sql_error *ret)
 {
     size_t n = strcspn(said->message, "\n");
+    char name[PB_RING_NAME * 2];
 
     if (strncmp(said->message, "No function matches", 19) == 0) {
         const char *from = strchr(said->message, '\''), *to = from ? strchr(from + 1, '\'') : NULL;
@@ -185,6 +186,32 @@ static void pass_on(const struct said *said, struct pb_sql_error *ret)
             pb_err_set(&ret->err, PB_FAIL, "no function %.*s", (int)(to - from - 1), from + 1);
             return;
         }
+    }
+    if (strncmp(said->message, "Could not choose a best candidate function", 42) == 0 &&
+        quoted(said->message, "call", name, sizeof name)) {
+        pb_err_set(&ret->err, PB_FAIL, "%s fits several functions; add a cast", name);
+        return;
+    }
+    if (strncmp(said->message, "Macro ", 6) == 0 && strstr(said->message, "supplied arguments")) {
+        pb_err_set(&ret->err, PB_FAIL, "no %.*s for such arguments; add a cast",
+                   (int)strcspn(said->message + 6, " "), said->message + 6);
+        return;
+    }
+    if (strncmp(said->message, "Referenced table ", 17) == 0 &&
+        quoted(said->message, "table", name, sizeof name)) {
+        pb_err_set(&ret->err, PB_FAIL, "no table '%s' in this statement's FROM", name);
+        return;
+    }
+    if (strstr(said->message, "errhint NOT IMPLEMENTED")) {
+        pb_err_set(&ret->err, PB_FAIL,
+                   "syntax error: LIMIT takes one number; the rows to skip are "
+                   "its OFFSET");
+        return;
+    }
+    if (strncmp(said->message, "Interrupted", 11) == 0) {
+        /* Its threads stop each other, and sometimes it keeps that instead of the reason. */
+        pb_err_set(&ret->err, PB_FAIL, "it failed while rows were on their way; ask again for why");
+        return;
     }
     while (n > 0 && strchr(" .!", said->message[n - 1]))
         n--;

@@ -28,6 +28,9 @@ struct pb_sql_task {
     struct pb_stores *stores; /* held until the statement ends; NULL when it needs none */
     uint64_t deadline_ns;     /* monotonic */
     const _Atomic bool *cancelled;
+    const struct pb_query *query; /* NULL when it is not a user's */
+    int64_t timeout_ms;
+    bool told;             /* the watcher's: query->late was heard */
     pthread_mutex_t lock;  /* of notices: scans run in several threads */
     struct pb_buf *notices; /* or NULL */
     /* For the archive: rows [first, last] of one ring. */
@@ -90,7 +93,10 @@ void pb_sql_watch_stop(struct pb_sql *s);
 int pb_sql_scan_ring_register(struct pb_sql *s, struct duck_connection *c);
 int pb_sql_scan_live_register(struct pb_sql *s, struct duck_connection *c);
 int pb_sql_compat_register(struct pb_sql *s, struct duck_connection *c);
+int pb_sql_bounds_register(struct pb_sql *s, struct duck_connection *c);
 
+/* What is said when the time is up. */
+void pb_sql_late(const struct pb_sql_task *t, bool stuck, struct pb_err *err);
 void pb_sql_notice(struct pb_sql_task *task, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Settings by the node's rule, or the defaults. */

@@ -111,14 +111,41 @@ static void put_header(struct pb_output *o)
     o->first_statement = false;
 }
 
-static void add_column(struct pb_output *o, size_t i, const char *name)
+static bool is_key(const struct pb_output *o, size_t n, const struct pb_buf *key)
 {
-    o->names[i] = strdup(name);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(o->keys[i].data + (i > 0), key->data) == 0)
+            return true;
+    return false;
+}
+
+/* An object has each key once: of two that are called "a" the second is "a_1". */
+static void make_key(struct pb_output *o, size_t i, const char *name)
+{
+    struct pb_buf key = PB_BUF_INIT, title = PB_BUF_INIT;
+    size_t more = 0;
+
+    do {
+        pb_buf_clear(&key);
+        pb_buf_clear(&title);
+        pb_buf_puts(&title, name);
+        if (more++)
+            pb_buf_printf(&title, "_%zu", more - 1);
+        pb_value_string(&key, title.data, title.len);
+        pb_buf_putc(&key, ':');
+    } while (is_key(o, i, &key));
     o->keys[i] = (struct pb_buf)PB_BUF_INIT;
     if (i)
         pb_buf_putc(&o->keys[i], ',');
-    pb_value_string(&o->keys[i], name, strlen(name));
-    pb_buf_putc(&o->keys[i], ':');
+    pb_buf_add(&o->keys[i], key.data, key.len);
+    pb_buf_finish(&title);
+    pb_buf_finish(&key);
+}
+
+static void add_column(struct pb_output *o, size_t i, const char *name)
+{
+    o->names[i] = strdup(name);
+    make_key(o, i, name);
 }
 
 static void make_columns(struct pb_output *o, size_t n)
@@ -134,7 +161,8 @@ static void make_columns(struct pb_output *o, size_t n)
     o->ncolumns = n;
 }
 
-int pb_output_begin(struct pb_output *o, struct duck_result *result, struct pb_err *err)
+int pb_output_begin(struct pb_output *o, struct duck_result *result, const char *const *titles,
+                    struct pb_err *err)
 {
     const struct pb_duck *d = pb_duck();
     int rc = 0;
@@ -143,7 +171,7 @@ int pb_output_begin(struct pb_output *o, struct duck_result *result, struct pb_e
     for (size_t i = 0; i < o->ncolumns && rc == 0; i++) {
         struct duck_type *type = d->column_logical_type(result, i);
 
-        add_column(o, i, d->column_name(result, i));
+        add_column(o, i, titles && titles[i] ? titles[i] : d->column_name(result, i));
         rc = pb_value_type_init(&o->types[i], type, err);
         if (rc < 0)
             pb_err_prefix(err, "column '%s'", o->names[i]);
@@ -167,7 +195,8 @@ static void put_row(struct pb_output *o, struct duck_vector *const *vectors, uin
             pb_buf_add(b, o->keys[i].data, o->keys[i].len);
         else if (i)
             pb_buf_putc(b, ',');
-        pb_value_json(&o->types[i], vectors[i], row, b);
+        if (objects || !pb_value_special(&o->types[i], vectors[i], row, b))
+            pb_value_json(&o->types[i], vectors[i], row, b);
     }
     pb_buf_putc(b, objects ? '}' : ']');
     if (o->query->format != PB_FORMAT_JSON)
@@ -206,6 +235,8 @@ int pb_output_chunk(struct pb_output *o, struct duck_chunk *chunk, struct pb_err
     for (uint64_t row = 0; row < n && rc == 0; row++) {
         if (o->query->max_rows && o->rows >= o->query->max_rows) {
             o->done->truncated = true;
+            if (o->done->left_out != PB_SQL_UNKNOWN)
+                o->done->left_out += n - row;
             rc = 1;
             break;
         }

@@ -27,9 +27,16 @@ struct pb_output {
 
 void pb_output_init(struct pb_output *o, const struct pb_query *q, struct pb_sql_done *done);
 void pb_output_finish(struct pb_output *o);
-/* The columns of a statement's result; what stands before the first row. */
-int pb_output_begin(struct pb_output *o, struct duck_result *result, struct pb_err *err);
-/* All rows of a chunk, or as many as max_rows lets through: then 1. -1: failed. */
+/*
+ * The columns of a statement's result; what stands before the first row. titles: as titles.h has
+ * them, or NULL.
+ */
+int pb_output_begin(struct pb_output *o, struct duck_result *result, const char *const *titles,
+                    struct pb_err *err);
+/*
+ * All rows of a chunk, or as many as max_rows lets through: then 1, and those of this chunk that
+ * are left out are counted. -1: failed.
+ */
 int pb_output_chunk(struct pb_output *o, struct duck_chunk *chunk, struct pb_err *err);
 /* What stands behind the last row. */
 int pb_output_end(struct pb_output *o, struct pb_err *err);

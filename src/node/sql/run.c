@@ -10,6 +10,9 @@
 #include "node/sql/output.h"
 #include "node/sql/settings.h"
 #include "node/sql/statement.h"
+#include "node/sql/titles.h"
+
+#define COUNT_NS 200000000u
 
 struct run {
     struct pb_sql *sql;
@@ -18,7 +21,27 @@ struct run {
     struct pb_sql_done *done;
     struct pb_sql_error *err;
     uint64_t deadline_ns;
+    int64_t timeout_ms;
 };
+
+/* What max_rows left out, as far as that can be said at once. An error there changes nothing. */
+static void count_rest(struct run *r, struct pb_statement *st)
+{
+    uint64_t until = pb_clock_ns() + COUNT_NS, n = 1, rest = 0;
+    struct duck_chunk *chunk = NULL;
+
+    while (n > 0 && pb_clock_ns() < until) {
+        chunk = r->sql->duck->fetch_chunk(st->result);
+        n = chunk ? r->sql->duck->data_chunk_get_size(chunk) : 0;
+        rest += n;
+        if (chunk)
+            r->sql->duck->destroy_data_chunk(&chunk);
+    }
+    if (n > 0 || *pb_statement_said(st))
+        r->done->left_out = PB_SQL_UNKNOWN;
+    else if (r->done->left_out != PB_SQL_UNKNOWN)
+        r->done->left_out += rest;
+}
 
 static int fetch_all(struct run *r, struct pb_statement *st)
 {
@@ -34,6 +57,8 @@ static int fetch_all(struct run *r, struct pb_statement *st)
         rc = pb_output_chunk(&r->output, chunk, &r->err->err);
         r->sql->duck->destroy_data_chunk(&chunk);
     }
+    if (rc > 0)
+        count_rest(r, st);
     return failed || rc < 0 ? -1 : pb_output_end(&r->output, &r->err->err);
 }
 
@@ -51,8 +76,26 @@ static int stream_file(struct run *r, const char *path)
     return rc;
 }
 
+/* Names for the columns of what was prepared, when some are not the engine's. */
+static void put_titles(struct run *r, struct pb_statement *st, const char *const *titles,
+                       struct pb_buf *b)
+{
+    const struct pb_duck *d = r->sql->duck;
+    size_t n = d->prepared_statement_column_count(st->prepared);
+
+    for (size_t i = 0; titles && i < n; i++) {
+        const char *name = d->prepared_statement_column_name(st->prepared, i);
+
+        pb_buf_puts(b, i ? ", " : " AS answer (");
+        pb_sql_ident(b, titles[i] ? titles[i] : name);
+        d->free((void *)(uintptr_t)name);
+    }
+    if (titles && n)
+        pb_buf_putc(b, ')');
+}
+
 /* The engine writes Parquet to files only: into our folder, then out and away. */
-static int run_parquet(struct run *r, struct pb_statement *st)
+static int run_parquet(struct run *r, struct pb_statement *st, const char *const *titles)
 {
     struct pb_buf b = PB_BUF_INIT;
     struct duck_chunk *chunk;
@@ -63,6 +106,7 @@ static int run_parquet(struct run *r, struct pb_statement *st)
     snprintf(path, sizeof path, "%s/answer-%ld-%llx.parquet", r->sql->tmp, (long)getpid(),
              (unsigned long long)pb_clock_ns());
     pb_buf_printf(&b, "COPY (SELECT * FROM (%s\n)", st->text.text.data);
+    put_titles(r, st, titles, &b);
     if (r->query->max_rows)
         pb_buf_printf(&b, " LIMIT %llu", (unsigned long long)r->query->max_rows);
     pb_buf_puts(&b, ") TO ");
@@ -90,19 +134,26 @@ static int run_statement(struct run *r, const char *sql, size_t len, size_t base
         .scope = r->query->scope,
         .deadline_ns = r->deadline_ns,
         .cancelled = r->query->cancelled,
+        .query = r->query,
+        .timeout_ms = r->timeout_ms,
         .notices = &r->done->notices,
     };
     struct pb_statement st;
+    const char **titles;
     int rc = -1;
 
     if (pb_statement_open(&st, r->sql, &task, sql, len, base, r->err) < 0 ||
         pb_statement_prepare(&st) < 0)
         goto out;
+    titles = pb_titles_find(&st.arena, sql, len,
+                            r->sql->duck->prepared_statement_column_count(st.prepared));
     if (r->query->format == PB_FORMAT_PARQUET) {
-        rc = run_parquet(r, &st);
+        rc = run_parquet(r, &st, titles);
         goto out;
     }
-    if (pb_statement_start(&st) == 0 && pb_output_begin(&r->output, &st.result, &r->err->err) == 0)
+    if (pb_statement_start(&st) < 0)
+        goto out;
+    if (pb_output_begin(&r->output, &st.result, titles, &r->err->err) == 0)
         rc = fetch_all(r, &st);
 out:
     pb_statement_close(&st);
@@ -174,15 +225,11 @@ int pb_sql_run(struct pb_sql *s, const struct pb_query *q, struct pb_sql_done *r
         pb_sql_read_settings(s, NULL, &settings);
         timeout_ms = settings.v[PB_SET_QUERY_TIMEOUT];
     }
+    r.timeout_ms = timeout_ms;
     r.deadline_ns = start + (uint64_t)timeout_ms * 1000000u;
     pb_output_init(&r.output, q, ret);
     rc = run_all(&r);
     pb_output_finish(&r.output);
-    if (rc < 0 && err->err.code == PB_TIMEOUT && strcmp(err->err.msg, "timed out") == 0) {
-        err->err = (struct pb_err){0};
-        pb_err_set(&err->err, PB_TIMEOUT, "timed out after %.3g s; --timeout gives it more",
-                   (double)timeout_ms / 1000);
-    }
     ret->ms = (double)(pb_clock_ns() - start) / 1e6;
     atomic_fetch_add(&s->node->queries, 1);
     atomic_fetch_add(&s->node->rows_out, ret->rows);

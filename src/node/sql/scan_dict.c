@@ -107,6 +107,6 @@ void pb_scan_dict_put(struct pb_scan_dict *d, const struct pb_reader *r, const u
         find(d, cells, n, places);
     }
     d->duck->vector_reference_vector(out, d->vector);
-    d->duck->slice_vector(out, selection, n);
+    pb_duck_dictionary(out, d->used, selection, n);
     d->duck->destroy_selection_vector(selection);
 }

@@ -162,7 +162,8 @@ static void bind(struct duck_bind *info)
     uint64_t total = 0;
 
     d->destroy_value(&value);
-    t = name ? pb_catalog_find(&sql->catalog, name) : NULL;
+    /* A statement that is bound holds the catalog; the archive, which names a ring, does not. */
+    t = name && task && !task->ring ? pb_catalog_find(&sql->catalog, name) : NULL;
     d->free(name);
     if (!task || (!task->ring && (!t || t->source != PB_FROM_RING))) {
         d->bind_set_error(info, "no such ring");

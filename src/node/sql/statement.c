@@ -175,8 +175,10 @@ static int fail(struct pb_statement *st, const char *text)
 
     if (st->task.cancelled && atomic_load(st->task.cancelled))
         return pb_err_set(&st->err->err, PB_TIMEOUT, "cancelled");
-    if (now >= st->task.deadline_ns)
-        return pb_err_set(&st->err->err, PB_TIMEOUT, "timed out");
+    if (now >= st->task.deadline_ns) {
+        pb_sql_late(&st->task, false, &st->err->err);
+        return -1;
+    }
     if (strstr(text, "Out of Memory"))
         return pb_err_set(&st->err->err, PB_FAIL,
                           "out of memory: the query needs more than the setting query.memory_mb");
@@ -292,12 +294,19 @@ int pb_statement_start(struct pb_statement *st)
     return rc == 0 ? 0 : fail(st, d->result_error(&st->result));
 }
 
+const char *pb_statement_said(struct pb_statement *st)
+{
+    const char *said = st->sql->duck->result_error(&st->result);
+
+    return said ? said : "";
+}
+
 struct duck_chunk *pb_statement_fetch(struct pb_statement *st, bool *ret_failed)
 {
     struct duck_chunk *chunk = st->sql->duck->fetch_chunk(st->result);
-    const char *said = chunk ? NULL : st->sql->duck->result_error(&st->result);
+    const char *said = chunk ? "" : pb_statement_said(st);
 
-    *ret_failed = said && *said;
+    *ret_failed = *said != '\0';
     if (*ret_failed)
         fail(st, said);
     return chunk;

@@ -41,6 +41,8 @@ int pb_statement_replace(struct pb_statement *st, const char *sql);
 int pb_statement_start(struct pb_statement *st);
 /* NULL at the end, or when it failed: then *ret_failed. To be destroyed. */
 struct duck_chunk *pb_statement_fetch(struct pb_statement *st, bool *ret_failed);
+/* What the engine says about the result: "" when all is well. */
+const char *pb_statement_said(struct pb_statement *st);
 void pb_statement_close(struct pb_statement *st);
 
 #endif

@@ -422,6 +422,22 @@ void pb_value_json(const struct pb_value_type *t, struct duck_vector *v, uint64_
     }
 }
 
+bool pb_value_special(const struct pb_value_type *t, struct duck_vector *v, uint64_t row,
+                      struct pb_buf *b)
+{
+    const void *data = pb_duck()->vector_get_data(v);
+    double d = t->id == DUCK_DOUBLE  ? ((const double *)data)[row]
+               : t->id == DUCK_FLOAT ? (double)((const float *)data)[row]
+                                     : 0;
+
+    if (isfinite(d) || is_null(v, row))
+        return false;
+    pb_buf_putc(b, '"');
+    put_double(b, d, false, false);
+    pb_buf_putc(b, '"');
+    return true;
+}
+
 void pb_value_text(const struct pb_value_type *t, struct duck_vector *v, uint64_t row,
                    struct pb_buf *b)
 {

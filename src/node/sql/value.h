@@ -32,6 +32,9 @@ void pb_value_type_finish(struct pb_value_type *t);
 void pb_value_type_name(const struct pb_value_type *t, struct pb_buf *b);
 
 /* Row `row` of a vector. JSON is always valid; text is a CSV cell before quoting, NULL is "". */
+/* A top-level FLOAT or DOUBLE that JSON has no number for, as "nan" or "inf"; false: it is none. */
+bool pb_value_special(const struct pb_value_type *t, struct duck_vector *v, uint64_t row,
+                      struct pb_buf *b);
 void pb_value_json(const struct pb_value_type *t, struct duck_vector *v, uint64_t row,
                    struct pb_buf *b);
 void pb_value_text(const struct pb_value_type *t, struct duck_vector *v, uint64_t row,

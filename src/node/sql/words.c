@@ -27,6 +27,22 @@ static bool fits(const char *pattern, const char *name)
     return strcasecmp(pattern, name) == 0;
 }
 
+/* "system.main.repeat(" at a place: the engine's own function under a macro of ours. */
+static bool is_builtin_call(const char *sql, size_t len, size_t at)
+{
+    struct pb_sql_token t;
+    char name[64];
+    size_t pos = at;
+
+    if (!pb_sql_name(sql, pb_sql_next(sql, len, &pos), name, sizeof name) ||
+        (strcasecmp(name, "system") != 0 && strcasecmp(name, "pg_catalog") != 0))
+        return false;
+    while (pb_sql_is(sql, t = pb_sql_next(sql, len, &pos), "."))
+        if (!pb_sql_name(sql, pb_sql_next(sql, len, &pos), name, sizeof name))
+            return false;
+    return pb_sql_is(sql, t, "(");
+}
+
 int pb_words_check(const char *sql, size_t len, size_t *ret_at, struct pb_err *err)
 {
     struct pb_sql_token t;
@@ -35,6 +51,9 @@ int pb_words_check(const char *sql, size_t len, size_t *ret_at, struct pb_err *e
 
     while ((t = pb_sql_next(sql, len, &pos)).kind != PB_SQL_END) {
         *ret_at = t.at;
+        if (is_builtin_call(sql, len, t.at))
+            return pb_err_set(err, PB_FAIL, "functions have no schema here: leave '%.*s.' out",
+                              (int)t.len, sql + t.at);
         /* U&"…" can write any name in escapes. */
         if (pb_sql_is(sql, t, "u") && pos + 1 < len && sql[pos] == '&' &&
             (sql[pos + 1] == '"' || sql[pos + 1] == '\''))
@@ -219,8 +238,23 @@ static void describe(const struct pb_catalog_table *t, struct pb_buf *ret)
     pb_buf_puts(ret, ") AS words (name, unit, doc) ON words.name = column_name");
 }
 
-static void list_tables(const struct pb_catalog *c, struct pb_buf *ret)
+/* tail: what stands behind TABLES. False when it is not understood: the engine says so then. */
+static bool list_tables(const struct pb_catalog *c, const char *tail, size_t len,
+                        struct pb_buf *ret)
 {
+    struct pb_sql_token t;
+    char schema[PB_RING_NAME + 2] = "";
+    size_t pos = 0;
+
+    t = pb_sql_next(tail, len, &pos);
+    if (pb_sql_is(tail, t, "from") || pb_sql_is(tail, t, "in")) {
+        if (!pb_sql_name(tail, pb_sql_next(tail, len, &pos), schema, PB_RING_NAME))
+            return false;
+        t = pb_sql_next(tail, len, &pos);
+    }
+    if (t.kind != PB_SQL_END && !pb_sql_is(tail, t, "like") && !pb_sql_is(tail, t, "ilike"))
+        return false;
+
     pb_buf_puts(ret, "SELECT name, doc FROM (VALUES ");
     for (int shorts = 0; shorts < 2; shorts++) {
         for (size_t i = 0; i < c->ntables; i++) {
@@ -234,6 +268,16 @@ static void list_tables(const struct pb_catalog *c, struct pb_buf *ret)
         }
     }
     pb_buf_puts(ret, ") AS tables (name, doc)");
+    if (*schema) {
+        strcat(schema, ".");
+        pb_buf_puts(ret, " WHERE starts_with(name, ");
+        pb_sql_literal(ret, schema);
+        pb_buf_putc(ret, ')');
+    }
+    if (t.kind != PB_SQL_END)
+        pb_buf_printf(ret, " %s name %.*s", *schema ? "AND" : "WHERE", (int)(len - t.at),
+                      tail + t.at);
+    return true;
 }
 
 bool pb_words_describe(const char *sql, size_t len, const struct pb_catalog *c, struct pb_buf *ret)
@@ -250,11 +294,11 @@ bool pb_words_describe(const char *sql, size_t len, const struct pb_catalog *c, 
     t = pb_sql_next(sql, len, &pos);
     if (pb_sql_is(sql, t, "all"))
         t = pb_sql_next(sql, len, &pos);
-    if (show && pb_sql_is(sql, t, "tables") && pb_sql_next(sql, len, &pos).kind == PB_SQL_END) {
-        list_tables(c, ret);
-        return true;
-    }
-    if (!show && pb_sql_is(sql, t, "table"))
+    if (t.kind == PB_SQL_END || (show && pb_sql_is(sql, t, "tables")))
+        return list_tables(c, sql + pos, len - pos, ret);
+    if ((!show && pb_sql_is(sql, t, "table")) ||
+        (show && pb_sql_is(sql, t, "columns") &&
+         pb_sql_is(sql, pb_sql_next(sql, len, &pos), "from")))
         at = pos;
     pb_sql_name_at(sql, len, at, name, sizeof name);
     table = pb_catalog_find(c, name);

@@ -148,6 +148,38 @@ static const char *unchunk(const char *text, size_t step)
     return b.state == PB_BODY_DONE ? out : "?";
 }
 
+static void test_trailer(void **state)
+{
+    static const char text[] = "1\r\nx\r\n0\r\nA: b\r\nLonger: c d\r\n\r\n";
+    struct pb_http_head h = {.chunked = true, .length = -1};
+    char lines[PB_HTTP_TRAILER_MAX], endless[2 * PB_HTTP_TRAILER_MAX];
+    struct pb_http_body b;
+    const char *piece;
+    size_t got;
+
+    (void)state;
+    for (size_t step = 1; step < sizeof text; step++) {
+        size_t at = 0;
+
+        pb_http_body_init(&b, &h, false);
+        b.trailer = lines;
+        while (b.state != PB_BODY_DONE) {
+            size_t give = sizeof text - 1 - at < step ? sizeof text - 1 - at : step;
+            long used = pb_http_body_feed(&b, text + at, give, &piece, &got);
+
+            assert_true(used > 0);
+            at += (size_t)used;
+        }
+        assert_int_equal(b.trailer_len, 18);
+        assert_memory_equal(lines, "A: b\nLonger: c d\n\n", 18);
+    }
+    memset(endless, 'x', sizeof endless);
+    memcpy(endless, "0\r\n", 3);
+    pb_http_body_init(&b, &h, false);
+    b.trailer = lines;
+    assert_int_equal(pb_http_body_feed(&b, endless, sizeof endless, &piece, &got), -1);
+}
+
 static void test_chunks(void **state)
 {
     (void)state;
@@ -411,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_request),    cmocka_unit_test(test_incomplete),
         cmocka_unit_test(test_refused),    cmocka_unit_test(test_limits),
         cmocka_unit_test(test_words),      cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_trailer),
         cmocka_unit_test(test_split),      cmocka_unit_test(test_encode),
         cmocka_unit_test(test_answers),    cmocka_unit_test(test_broken_answers),
         cmocka_unit_test(test_timeout_and_cancel),

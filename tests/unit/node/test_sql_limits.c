@@ -32,6 +32,12 @@ static void errors_name_the_place_and_the_nearest(void **state)
     sql_fails(f, " -- nothing\n", "no statement", -1);
     sql_fails(f, "select ?", "the statement has parameters that nobody gave", -1);
     sql_fails(f, "select 'x'::INT", "Could not convert string 'x' to INT32", 10);
+    sql_fails(f, "select x.pid from system.cpu", "no table 'x' in this statement's FROM", 7);
+    sql_fails(f, "select 'a' + 1",
+              "+(STRING_LITERAL, INTEGER_LITERAL) fits several functions; add a cast", 11);
+    sql_fails(f, "select repeat('a', 2.5)", "no repeat() for such arguments; add a cast", 7);
+    sql_fails(f, "select 1 limit 1, 2",
+              "syntax error: LIMIT takes one number; the rows to skip are its OFFSET", -1);
 }
 
 static void nothing_is_changed_and_no_file_is_reached(void **state)
@@ -150,6 +156,86 @@ static void time_is_limited(void **state)
     sql_gives(f, PB_FORMAT_NDJSON, "select 1 as a", "{\"a\":1}\n");
 }
 
+static void what_makes_too_much_is_refused_at_once(void **state)
+{
+    static const char *const long_ones[] = {
+        "length(repeat('x', 2000000000))",
+        "sum(length(repeat('x', 100000 + i::int)))",
+        "length(lpad('x', 1000000000, 'ab'))",
+        "length(rpad('x', 1000000000, 'ab'))",
+        "len(range(300000000))",
+        "len(range(0, 300000000))",
+        "len(generate_series(1, 300000000, 1))",
+        "len(range(timestamp '2000-01-01', timestamp '2030-01-01', interval 1 second))",
+        "len(list_resize([1], 200000000))",
+        "len(repeat([1, 2], 200000000))",
+        "levenshtein(repeat('a', 100000), repeat('b', 100000))",
+        "jaro_winkler_similarity(repeat('a', 100000), repeat('b', 100000))",
+    };
+    struct sql_fixture *f = *state;
+    char sql[256];
+
+    sql_open(f, false);
+    for (size_t i = 0; i < sizeof long_ones / sizeof *long_ones; i++) {
+        snprintf(sql, sizeof sql, "select %s from range(1000) r(i)", long_ones[i]);
+        sql_fails(f, sql,
+                  "too long: functions make up to 16 million characters or 1 million elements at a "
+                  "time",
+                  -1);
+    }
+    sql_gives(f, PB_FORMAT_CSV,
+              "select repeat('ab', 2), repeat([1], 2), repeat('\\xAA'::BLOB, 2), "
+              "lpad('7', 3, '0'), "
+              "rpad('7', 3, 'ab'), range(2), range(1, 3), range(5, 1, -2), generate_series(1, 2), "
+              "list_resize([1], 2, 0), levenshtein('kitten', 'sitting'), repeat('x', NULL)",
+              "\"repeat('ab', 2)\",\"repeat([1], 2)\",\"repeat('\\xAA'::BLOB, 2)\","
+              "\"lpad('7', 3, '0')\",\"rpad('7', 3, 'ab')\",range(2),\"range(1, 3)\","
+              "\"range(5, 1, -2)\",\"generate_series(1, 2)\",\"list_resize([1], 2, 0)\","
+              "\"levenshtein('kitten', 'sitting')\",\"repeat('x', NULL)\"\n"
+              "abab,\"[1,1]\",aaaa,007,7ab,\"[0,1]\",\"[1,2]\",\"[5,3]\",\"[1,2]\",\"[1,0]\","
+              "3,\n");
+    sql_gives(f, PB_FORMAT_NDJSON,
+              "select len(range(timestamptz '2026-01-01', timestamptz '2026-01-02', "
+              "interval 1 hour)) as n",
+              "{\"n\":24}\n");
+}
+
+static bool hear(const struct pb_err *err, void *arg)
+{
+    *(uint64_t *)arg = pb_clock_ns();
+    return strncmp(err->msg, "timed out after 0.1 s; the engine", 33) == 0;
+}
+
+static int count_bytes(const void *data, size_t len, void *arg)
+{
+    (void)data;
+    (void)arg;
+    return len > 0 ? 0 : -1;
+}
+
+/* Inside one function the engine cannot be interrupted: whoever asked is told all the same. */
+static void time_is_up_inside_a_function_as_well(void **state)
+{
+    static const struct pb_scope all = {.all = true};
+    struct sql_fixture *f = *state;
+    uint64_t start, heard = 0;
+    struct pb_query q = {
+        /* Each % with a _ behind it multiplies the ways to look at. */
+        .sql = "select count(*) from range(1) where lpad('', 150 + range::int, 'a') "
+               "like '%a_%a_%a_%a_%b'",
+        .scope = &all, .format = PB_FORMAT_JSON, .timeout_ms = 100,
+        .sink = count_bytes, .late = hear, .arg = &heard,
+    };
+
+    sql_open(f, false);
+    sql_gives(f, PB_FORMAT_NDJSON, "select 1 as a", "{\"a\":1}\n");
+    start = pb_clock_ns();
+    assert_int_equal(pb_sql_run(f->node->sql, &q, &f->done, &f->err), -1);
+    assert_int_equal(f->err.err.code, PB_TIMEOUT);
+    assert_true(heard > start + UINT64_C(1000000000));
+    assert_true(heard < start + UINT64_C(2500000000));
+}
+
 struct cancelling {
     _Atomic bool flag;
 };
@@ -242,6 +328,8 @@ int main(void)
         SQL_TEST(nothing_is_changed_and_no_file_is_reached),
         SQL_TEST(memory_is_limited_and_nothing_spills),
         SQL_TEST(time_is_limited),
+        SQL_TEST(what_makes_too_much_is_refused_at_once),
+        SQL_TEST(time_is_up_inside_a_function_as_well),
         SQL_TEST(a_query_can_be_cancelled),
         SQL_TEST(several_ask_at_once),
     };

@@ -154,6 +154,7 @@ static void many_rows_by_several_threads(void **state)
     sql_gives(f, PB_FORMAT_NDJSON, "select number from python.t",
               "{\"number\":0}\n{\"number\":1}\n{\"number\":2}\n");
     assert_true(f->done.truncated);
+    assert_int_equal(f->done.left_out, ROWS - 3);
 }
 
 static void only_rows_of_the_scope(void **state)

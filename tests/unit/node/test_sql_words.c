@@ -82,6 +82,10 @@ static void functions_that_reach_out_are_refused(void **state)
     refused("select * from U&\"\\0065nable_logging\"()", 14);
     refused("select read_csv, \"glob\" from t where a = 'read_csv(1)'", -1);
     refused("select count(*), repeat('x', 3), hour(now()) from t", -1);
+    /* Those that count first lie over the engine's own. */
+    refused("select system.main.repeat('x', 3)", 7);
+    refused("select \"System\" . repeat('x', 3)", 7);
+    refused("select system.cpu.pid, count(*) from system.cpu", -1);
 }
 
 static void grouped(const char *sql, const char *at, const char *expected, const char *by)
