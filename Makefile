@@ -6,7 +6,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 VENV := build/venv
 PYTHON_TOOLS = $(VENV)/bin/python
 
-.PHONY: all release wheel dev test demo bench lint format install clean asan tsan fuzz
+.PHONY: all release wheel dev test demo bench lint format install uninstall clean asan tsan fuzz
 
 all: release
 
@@ -59,18 +59,14 @@ format:
 	@tools/setup format
 	@git ls-files --cached --others --exclude-standard 'src/*.[ch]' 'tests/*.[ch]' | xargs clang-format -i
 
+# Under DESTDIR and PREFIX; what lies there may be moved as a whole. The list of files is in
+# build/release/install_manifest.txt.
 install: release
-	install -D -m 755 build/release/probing $(DESTDIR)$(PREFIX)/bin/probing
-	[ ! -e build/duckdb/libduckdb.so ] || install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/probing \
-		build/duckdb/libduckdb.so
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	build/release/probing man >$(DESTDIR)$(PREFIX)/share/man/man1/probing.1
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	build/release/probing completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/probing
-	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions
-	build/release/probing completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_probing
-	install -d $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	build/release/probing completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/probing.fish
+	@DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(abspath $(PREFIX))'
+	@[ -e build/duckdb/libduckdb.so ] || echo "installed without the SQL engine: see docs/sql.md" >&2
+
+uninstall:
+	@tools/uninstall build/release '$(DESTDIR)'
 
 clean:
 	rm -rf build

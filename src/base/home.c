@@ -173,7 +173,8 @@ void pb_home_boot_id(char buf[40])
 
 uint64_t pb_home_start_time(pid_t pid)
 {
-    char path[40], text[1024], *p;
+    char path[40], text[1024], *p, state = '\0';
+    bool alone = false;
     uint64_t v = 0;
     ssize_t n;
     int fd;
@@ -190,8 +191,16 @@ uint64_t pb_home_start_time(pid_t pid)
     text[n > 0 ? n : 0] = '\0';
     /* The name may hold spaces and parentheses; behind its end comes the 3rd field. */
     p = strrchr(text, ')');
-    for (int field = 2; p && field < 22; field++)
+    for (int field = 2; p && field < 22; field++) {
         p = strchr(p + 1, ' ');
+        if (field == 2 && p)
+            state = p[1];
+        else if (field == 19 && p)
+            alone = p[1] == '0' || (p[1] == '1' && p[2] == ' ');
+    }
+    /* Others may live on when the first thread has ended. */
+    if ((state == 'Z' && alone) || state == 'X')
+        return 0;
     while (p && p[1] >= '0' && p[1] <= '9')
         v = v * 10 + (uint64_t)(*++p - '0');
     return v;

@@ -54,7 +54,10 @@ bool pb_home_listens(const char *socket_path);
 
 /* Text of /proc/sys/kernel/random/boot_id; "" when it cannot be read. */
 void pb_home_boot_id(char buf[40]);
-/* 22nd field of /proc/PID/stat (pid 0: this process); 0 when there is none. */
+/*
+ * When a process began: 22nd field of /proc/PID/stat (pid 0: this process). 0 when there is none,
+ * or it has ended and just waits for its parent to notice.
+ */
 uint64_t pb_home_start_time(pid_t pid);
 
 /* What stays of the tables of ended processes. */

@@ -153,8 +153,8 @@ int pb_link_eval(struct pb_ctx *ctx, struct pb_agent *a, const struct pb_link_ev
     if (old.sa_handler != SIG_IGN)
         sigaction(SIGINT, &act, NULL);
     rc = pb_agent_ask(a, PB_WIRE_EVAL, &head, sizeof head, e->code, e->len,
-                      timeout_of(e, a) + SLACK_MS, write_through, &sink, &ctx->arena, ret_result,
-                      ret_why, &ctx->err);
+                      timeout_of(e, a) + SLACK_MS, e->sink ? e->sink : write_through,
+                      e->sink ? e->arg : &sink, &ctx->arena, ret_result, ret_why, &ctx->err);
     sigaction(SIGINT, &old, NULL);
     interruptible = NULL;
     return rc < 0 ? pb_err_prefix(&ctx->err, "%s", pb_link_who(ctx)) : 0;

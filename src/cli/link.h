@@ -31,11 +31,13 @@ struct pb_link_eval {
     int frame;
     pid_t tid;
     bool stay; /* a second Ctrl-C does not end the tool: it is at a prompt */
+    pb_agent_sink *sink; /* takes what it prints; NULL: it goes to stdout and stderr */
+    void *arg;
 };
 
 /*
  * Runs code; what it prints goes to stdout and stderr as it comes. The first
- * Ctrl-C interrupts the code, the second ends the tool.
+ * Ctrl-C interrupts the code (a->interrupt says so afterwards), the second ends the tool.
  */
 int pb_link_eval(struct pb_ctx *ctx, struct pb_agent *a, const struct pb_link_eval *e,
                  enum pb_wire_result *ret_result, const char **ret_why);

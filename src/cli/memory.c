@@ -27,9 +27,10 @@ const struct pb_cmd pb_cmd_memory = {
     .summary = "Show the memory of the target: now, peak, trend, by kind",
     .details =
         "Resident memory is known of every Python process that the node has looked at, probed or\n"
-        "not; the kinds inside come from the probes (python.memory). The line of bars covers the\n"
-        "last ten minutes, or as much of them as there is, and so does the trend. An ended\n"
-        "process is shown as it was last seen.",
+        "not; the kinds inside come from the probes (python.memory): what Python's own allocator\n"
+        "holds for small objects, and what malloc has given out, where tensors in main memory,\n"
+        "arrays and large objects are. The line of bars covers the last ten minutes, or as much\n"
+        "of them as there is, and so does the trend. An ended process is shown as last seen.",
     .options = options,
     .target = PB_TARGET_SCOPE,
     .examples = "probing 4242 memory         # one screen\n"
@@ -44,7 +45,7 @@ static const char question[] =
     " FROM system.cpu"
     " UNION ALL SELECT 1, 'resident', epoch(timestamp), rss_mb, pid FROM python.memory"
     " UNION ALL SELECT 2, 'python objects', epoch(timestamp), python_mb, pid FROM python.memory"
-    " UNION ALL SELECT 3, 'torch, cpu', epoch(timestamp), torch_cpu_mb, pid FROM python.memory"
+    " UNION ALL SELECT 3, 'arrays and tensors', epoch(timestamp), heap_mb, pid FROM python.memory"
     " UNION ALL SELECT 4, 'cuda allocated', epoch(timestamp), cuda_allocated_mb, pid"
     " FROM python.memory"
     " UNION ALL SELECT 5, 'cuda reserved', epoch(timestamp), cuda_reserved_mb, pid"

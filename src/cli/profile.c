@@ -3,6 +3,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -48,7 +50,8 @@ const struct pb_cmd pb_cmd_profile = {
         "Nothing is needed in the program. The profiler starts and stops between two steps of an\n"
         "optimizer, on the thread that trains; these steps are slower than others. Operations are\n"
         "shown by their own time, and stand in the table python.profile_ops as well; every single\n"
-        "one with its place in time is in the trace file.",
+        "one with its place in time is in the trace file. Ctrl-C stops the profiler at the end of\n"
+        "the step and leaves nothing behind.",
     .options = options,
     .target = PB_TARGET_PROCESS,
     .examples = "probing 4242 profile                      # five steps\n"
@@ -72,6 +75,19 @@ enum {
         NCOLUMNS
 };
 
+#define EXIT_INTERRUPTED 130
+
+/* All that a signal handler can get at. */
+static _Atomic bool cancelled;
+
+/* Before and after the script runs, when there may be a file to take away. */
+static void on_interrupt(int signo)
+{
+    (void)signo;
+    if (atomic_exchange(&cancelled, true))
+        _exit(EXIT_INTERRUPTED); /* the second time: no more waiting */
+}
+
 /* A row as the script gives it. */
 enum { OP, SHAPES, CALLS, SELF_CPU, CPU, SELF_DEVICE, DEVICE, FIELDS };
 
@@ -83,33 +99,43 @@ static void collect(int fd, const void *data, size_t len, void *arg)
         pb_buf_add(answer, data, len);
 }
 
-static int ask(struct pb_ctx *ctx, struct pb_json *ret)
+/* In a namespace of its own: evaluated code shares the program's. */
+static void make_code(struct pb_ctx *ctx, double seconds, struct pb_buf *code)
 {
-    double seconds = pb_opt_num(ctx, "timeout", 60);
-    struct pb_wire_eval head = {.timeout_ms = (uint32_t)((seconds + 30) * 1000)};
-    struct pb_link_eval how = {.timeout_ms = (int)head.timeout_ms};
-    struct pb_buf code = PB_BUF_INIT, answer = PB_BUF_INIT;
-    struct pb_agent agent = {.fd = -1};
-    enum pb_wire_result result = PB_WIRE_OK;
-    const char *why = NULL;
-    int rc = -1;
-
-    /* In a namespace of its own: evaluated code shares the program's. */
-    pb_buf_printf(&code,
+    pb_buf_printf(code,
                   "exec(r\"\"\"%s\"\"\", {'STEPS': %ld, 'SECONDS': %g, 'SHAPES': %s, "
                   "'LIMIT': %ld, 'KEEP': %d})",
                   profile_script, pb_opt_int(ctx, "steps", 5), seconds,
                   pb_opt_flag(ctx, "shapes") ? "True" : "False",
                   pb_opt_int(ctx, "limit-mb", 256) << 20, ROWS_KEPT);
-    if (pb_link_open(ctx, &agent) < 0 ||
-        pb_agent_ask(&agent, PB_WIRE_EVAL, &head, sizeof head, code.data, code.len,
-                     (int)head.timeout_ms + 5000, collect, &answer, &ctx->arena, &result, &why,
-                     &ctx->err) < 0)
+}
+
+/* Ctrl-C ends it with ctx->interrupted; the script has cleaned up by then. */
+static int ask(struct pb_ctx *ctx, struct pb_json *ret)
+{
+    double seconds = pb_opt_num(ctx, "timeout", 60);
+    struct pb_buf code = PB_BUF_INIT, answer = PB_BUF_INIT;
+    struct pb_link_eval how = {.timeout_ms = (int)((seconds + 30) * 1000), .sink = collect,
+                               .arg = &answer};
+    struct pb_agent agent = {.fd = -1};
+    enum pb_wire_result result = PB_WIRE_OK;
+    const char *why = NULL;
+    int rc = -1;
+
+    make_code(ctx, seconds, &code);
+    how.code = code.data;
+    how.len = code.len;
+    if (pb_link_open(ctx, &agent) < 0)
         goto out;
-    rc = pb_link_explain(ctx, "profile", &how, &agent, result, why);
+    if (!atomic_load(&cancelled))
+        rc = pb_link_eval(ctx, &agent, &how, &result, &why);
+    ctx->interrupted = agent.interrupt || atomic_load(&cancelled);
+    /* Where the answer came in the same moment, there is a trace to take away. */
+    if (rc == 0 && (!ctx->interrupted || result == PB_WIRE_OK))
+        rc = pb_link_explain(ctx, "profile", &how, &agent, result, why);
     if (rc == 0)
         rc = pb_json_parse(&ctx->arena, answer.data ? answer.data : "", answer.len, ret,
-                           &ctx->err);
+                           ctx->interrupted ? NULL : &ctx->err);
 out:
     pb_agent_close(&agent);
     pb_buf_finish(&answer);
@@ -215,25 +241,36 @@ static int copy(int from, int to)
             continue;
         if (n < 0 || write(to, piece, (size_t)n) != n)
             return -1;
+        if (atomic_load(&cancelled)) {
+            errno = EINTR;
+            return -1;
+        }
     }
     return 0;
 }
 
 /* The target has written it where it could; we may see other files than it does. */
+static const char *place_of(struct pb_ctx *ctx, const char *trace)
+{
+    return pb_arena_printf(&ctx->arena, "/proc/%d/root%s", (int)ctx->pid, trace);
+}
+
 static int fetch(struct pb_ctx *ctx, const char *trace)
 {
     const char *path = pb_opt_str(ctx, "output",
                                   pb_arena_printf(&ctx->arena, "probing-%d.trace.json",
                                                   (int)ctx->pid));
-    const char *there = pb_arena_printf(&ctx->arena, "/proc/%d/root%s", (int)ctx->pid, trace);
+    const char *there = place_of(ctx, trace);
     int from = open(there, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), to = -1, rc = 0;
 
     if (from < 0)
         return pb_err_set(&ctx->err, PB_FAIL, "%s: %s", there, strerror(errno));
     to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (to < 0 || copy(from, to) < 0)
+    if (to < 0 || copy(from, to) < 0) {
         rc = pb_err_set(&ctx->err, PB_FAIL, "%s: %s", path, strerror(errno));
-    else
+        if (to >= 0)
+            unlink(path);
+    } else
         pb_print_f(&ctx->out, "trace: %s (open it in https://ui.perfetto.dev)\n", path);
     if (to >= 0)
         close(to);
@@ -242,7 +279,7 @@ static int fetch(struct pb_ctx *ctx, const char *trace)
     return rc;
 }
 
-static int run(struct pb_ctx *ctx)
+static int profile(struct pb_ctx *ctx)
 {
     const char *trace, *error;
     const struct pb_json *rows;
@@ -250,6 +287,12 @@ static int run(struct pb_ctx *ctx)
 
     if (ask(ctx, &answer) < 0)
         return -1;
+    trace = pb_json_str(&answer, "trace", NULL);
+    if (ctx->interrupted) {
+        if (trace)
+            unlink(place_of(ctx, trace));
+        return -1;
+    }
     error = pb_json_str(&answer, "error", NULL);
     if (error)
         return pb_err_set(&ctx->err, PB_FAIL, "%d: %s", (int)ctx->pid, error);
@@ -257,7 +300,6 @@ static int run(struct pb_ctx *ctx)
     if (!rows || rows->type != PB_J_ARRAY)
         return pb_err_set(&ctx->err, PB_FAIL, "%d: the profiler gave no table", (int)ctx->pid);
     show(ctx, rows);
-    trace = pb_json_str(&answer, "trace", NULL);
     if (!trace)
         pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena,
                                            "the trace of %ld MB is over the limit and was dropped",
@@ -265,4 +307,20 @@ static int run(struct pb_ctx *ctx)
     else if (fetch(ctx, trace) < 0)
         return -1;
     return store(ctx, rows, pb_json_whole(&answer, "steps", 0));
+}
+
+static int run(struct pb_ctx *ctx)
+{
+    struct sigaction act = {.sa_handler = on_interrupt}, old;
+    int rc;
+
+    sigaction(SIGINT, NULL, &old);
+    if (old.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &act, NULL);
+    rc = profile(ctx);
+    sigaction(SIGINT, &old, NULL);
+    ctx->interrupted |= atomic_load(&cancelled);
+    if (ctx->interrupted)
+        ctx->err.msg[0] = '\0'; /* who pressed it knows */
+    return ctx->interrupted ? -1 : rc;
 }

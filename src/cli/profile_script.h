@@ -5,8 +5,9 @@
  * Not here: what becomes of the answer (profile.c).
  *
  * The profiler sees the thread that starts it, so an optimizer's hook starts and stops it: on the
- * training thread, between two steps. The script itself waits on a thread of its own. If it is
- * interrupted, or no step comes, the next step stops what it started.
+ * training thread, between two steps. The script itself waits on a thread of its own, a little at
+ * a time, since only between two waits can it be interrupted. Then, or when the time is up, the
+ * next step stops what it started.
  *
  * It is given STEPS, SECONDS, SHAPES, LIMIT (bytes of the trace) and KEEP (how many rows).
  */
@@ -15,7 +16,7 @@
 
 static const char profile_script[] =
     "def run():\n"
-    "    import json, os, sys, tempfile, threading\n"
+    "    import os, sys, tempfile, threading, time\n"
     "    torch = sys.modules.get('torch')\n"
     "    if torch is None:\n"
     "        return {'error': 'torch is not loaded in it'}\n"
@@ -63,14 +64,27 @@ static const char profile_script[] =
     "                ms(e, 'self_cpu_time_total'), ms(e, 'cpu_time_total'),\n"
     "                ms(e, 'self_device_time_total', 'self_cuda_time_total'),\n"
     "                ms(e, 'device_time_total', 'cuda_time_total')]\n"
+    "    def wait(seconds):\n"
+    "        end = time.monotonic() + seconds\n"
+    "        while not done.wait(0.05) and time.monotonic() < end:\n"
+    "            pass\n"
+    "        return done.is_set()\n"
+    "    def end():\n"
+    "        with lock:\n"
+    "            state['over'] = True\n"
+    "            if 'profiler' not in state:\n"
+    "                state['handle'].remove()\n"
+    "                done.set()\n"
     "    with lock:\n"
     "        state['handle'] = register_optimizer_step_post_hook(hook)\n"
     "    try:\n"
-    "        ended = done.wait(SECONDS)\n"
+    "        ended = wait(SECONDS)\n"
+    "    except KeyboardInterrupt:\n"
+    "        end()\n"
+    "        wait(0.8)\n"
+    "        return {'error': 'interrupted'}\n"
     "    finally:\n"
-    "        state['over'] = True\n"
-    "        if 'profiler' not in state:\n"
-    "            state['handle'].remove()\n"
+    "        end()\n"
     "    if 'error' in state:\n"
     "        return {'error': state['error']}\n"
     "    if not ended:\n"
@@ -81,13 +95,25 @@ static const char profile_script[] =
     "                  key=lambda r: -(r[3] + (r[5] or 0)))[:KEEP]\n"
     "    fd, path = tempfile.mkstemp('.json', 'probing-trace-')\n"
     "    os.close(fd)\n"
-    "    p.export_chrome_trace(path)\n"
-    "    answer = {'steps': STEPS, 'rows': rows, 'trace': path, 'bytes': os.path.getsize(path)}\n"
-    "    if answer['bytes'] > LIMIT:\n"
+    "    try:\n"
+    "        p.export_chrome_trace(path)\n"
+    "        size = os.path.getsize(path)\n"
+    "    except BaseException:\n"
     "        os.unlink(path)\n"
-    "        answer['trace'] = None\n"
-    "    return answer\n"
-    "import json\n"
-    "print(json.dumps(run()))\n";
+    "        raise\n"
+    "    if size > LIMIT:\n"
+    "        os.unlink(path)\n"
+    "    return {'steps': STEPS, 'rows': rows, 'bytes': size,\n"
+    "            'trace': path if size <= LIMIT else None}\n"
+    "def main():\n"
+    "    import json, os\n"
+    "    answer = run()\n"
+    "    try:\n"
+    "        print(json.dumps(answer))\n"
+    "    except BaseException:\n"
+    "        if answer.get('trace'):\n"
+    "            os.unlink(answer['trace'])\n"
+    "        raise\n"
+    "main()\n";
 
 #endif

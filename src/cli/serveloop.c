@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -19,6 +20,7 @@
 #include "base/clock.h"
 #include "base/home.h"
 #include "cli/nodestart.h"
+#include "host/proc.h"
 #include "node/http/server.h"
 #include "node/node.h"
 
@@ -211,16 +213,29 @@ static int catch_signals(struct serving *s)
     return s->signals < 0 ? pb_err_set(&s->ctx->err, PB_FAIL, "signalfd: %s", strerror(errno)) : 0;
 }
 
+/* Private memory as the limit counts it: the 6th number of statm, in pages. */
+static rlim_t data_bytes(struct serving *s)
+{
+    size_t len = 0;
+    char *p = pb_proc_read(getpid(), "statm", &s->ctx->arena, &len);
+
+    for (int i = 1; p && i < 6; i++)
+        p = strchr(p + (i > 1), ' ');
+    return p ? strtoull(p, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
 /*
  * The engine's own limit does not count the text that a function such as repeat() makes. What is
- * left beside it is for threads' stacks and our own tables.
+ * left beside it is for threads' stacks and our own tables. A process that maps more than that for
+ * other ends, as sanitizers do, cannot be held by it.
  */
 static void limit_memory(struct serving *s)
 {
     rlim_t most = ((rlim_t)pb_node_setting(s->node, PB_SET_QUERY_MEMORY) << 20) + BESIDE_BYTES;
     struct rlimit r;
 
-    if (getrlimit(RLIMIT_DATA, &r) == 0 && (r.rlim_cur == RLIM_INFINITY || r.rlim_cur > most)) {
+    if (data_bytes(s) < most && getrlimit(RLIMIT_DATA, &r) == 0 &&
+        (r.rlim_cur == RLIM_INFINITY || r.rlim_cur > most)) {
         r.rlim_cur = most;
         setrlimit(RLIMIT_DATA, &r);
     }

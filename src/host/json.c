@@ -74,7 +74,7 @@ static char *put_utf8(char *to, uint32_t c)
 /* Behind "\u": a character, or half of one, whose other half must follow. */
 static int read_unicode(struct parser *p, char **to)
 {
-    uint32_t c, low;
+    uint32_t c = 0, low = 0;
 
     if (hex4(p, &c) < 0)
         return -1;

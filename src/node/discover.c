@@ -98,7 +98,6 @@ static void on_folder(const char *path, uid_t owner, bool copied, void *arg)
 {
     struct pb_discover *d = arg;
     struct pb_folder *f = find_folder(d, path);
-    const char *name = strrchr(path, '/') + 1;
     pid_t pid;
     uint64_t start;
 
@@ -106,13 +105,14 @@ static void on_folder(const char *path, uid_t owner, bool copied, void *arg)
         f->seen = true;
         return;
     }
-    if (!pb_process_id_parse(name, &pid, &start) || strlen(path) >= sizeof f->path)
+    if (strlen(path) >= sizeof f->path ||
+        !(copied ? pb_folder_identify(path, &pid, &start)
+                 : pb_process_id_parse(strrchr(path, '/') + 1, &pid, &start)))
         return;
     f = pb_alloc_resize(NULL, sizeof *f);
     memset(f, 0, sizeof *f);
-    snprintf(f->name, sizeof f->name, "%s", name);
     snprintf(f->path, sizeof f->path, "%s", path);
-    snprintf(f->process.id, sizeof f->process.id, "%s", name);
+    snprintf(f->process.id, sizeof f->process.id, "%d-%llu", (int)pid, (unsigned long long)start);
     f->owner = owner;
     f->copied = copied;
     f->pidfd = -1;

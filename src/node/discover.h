@@ -9,7 +9,7 @@
  *
  * Looked at: <root>/probing-<uid>/ for each of pb_home_roots, for this user (root: every
  * user's); the same below /proc/PID/root of processes in another mount namespace; or one folder
- * that the user named (--store DIR: either a user's folder or one process's).
+ * that the user named (--store DIR: a user's folder or one process's, copied, under any name).
  */
 #ifndef PB_NODE_DISCOVER_H
 #define PB_NODE_DISCOVER_H

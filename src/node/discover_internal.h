@@ -21,10 +21,11 @@ struct pb_folder_stamp {
     bool settled; /* a later change cannot carry the same mtime */
 };
 
+enum { PB_FOLDER_PATH_MAX = 256 };
+
 /* One process's folder. */
 struct pb_folder {
-    char name[PB_PROCESS_ID_MAX];
-    char path[256];
+    char path[PB_FOLDER_PATH_MAX];
     uid_t owner;
     struct pb_folder_stamp stamp;
     struct pb_scope_process process;
@@ -65,6 +66,8 @@ bool pb_folder_lives(const struct pb_folder *f);
 
 /* discover_store.c */
 
+/* Which process a copied folder was of: its meta says so, else its name; false: neither does. */
+bool pb_folder_identify(const char *path, pid_t *ret_pid, uint64_t *ret_start);
 bool pb_folder_stamp_same(const struct pb_folder_stamp *s, const struct stat *st);
 void pb_folder_stamp_set(struct pb_folder_stamp *s, const struct stat *st);
 /*

@@ -136,6 +136,26 @@ char *pb_store_value(const char *lines, const char *key, struct pb_arena *a)
     return pb_agent_value(lines, key, a);
 }
 
+bool pb_folder_identify(const char *path, pid_t *ret_pid, uint64_t *ret_start)
+{
+    int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int64_t pid, start;
+    char *meta;
+
+    if (dir < 0)
+        return false;
+    meta = read_text(dir, PB_HOME_META);
+    close(dir);
+    pid = number_in(meta, "pid", 0);
+    start = number_in(meta, "start", 0);
+    free(meta);
+    if (pid <= 0 || pid > INT32_MAX || start <= 0)
+        return pb_process_id_parse(strrchr(path, '/') + 1, ret_pid, ret_start);
+    *ret_pid = (pid_t)pid;
+    *ret_start = (uint64_t)start;
+    return true;
+}
+
 /* Time of the newest of a ring's last rows; rows may be out of order by a little. */
 static int64_t last_row_ns(const struct pb_reader *r)
 {

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ struct place {
     bool elsewhere; /* below /proc/PID/root */
     bool seen;
     struct pb_folder_stamp stamp;
-    char (*names)[PB_PROCESS_ID_MAX];
+    char (*names)[NAME_MAX + 1];
     size_t nnames;
 };
 
@@ -72,22 +73,45 @@ static struct place *add_place(struct pb_places *p, const char *path, uid_t owne
     return new;
 }
 
+static bool is_own_file(int fd, const char *name, void *arg)
+{
+    bool *found = arg;
+
+    (void)fd;
+    *found = pb_home_is_ring(name) || strcmp(name, PB_HOME_META) == 0;
+    return !*found;
+}
+
+/* Is it the folder of a process, whatever it is called? By what is in it. */
+static bool is_of_process(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool yes = false;
+
+    if (fd >= 0) {
+        pb_home_list(fd, is_own_file, &yes);
+        close(fd);
+    }
+    return yes;
+}
+
 static int take_store_dir(struct pb_places *p, struct pb_err *err)
 {
     struct place *place;
     uint64_t start;
     struct stat st;
-    const char *name;
     pid_t pid;
 
     if (stat(p->store_dir, &st) < 0 || !S_ISDIR(st.st_mode))
         return pb_err_set(err, PB_NO_TARGET, "--store %s: %s", p->store_dir,
                           errno == ENOENT ? "no such folder" : "not a folder");
-    name = strrchr(p->store_dir, '/') + 1;
-    p->store_is_process = pb_process_id_parse(name, &pid, &start);
-    if (p->store_is_process)
+    p->store_is_process = is_of_process(p->store_dir);
+    if (p->store_is_process && !pb_folder_identify(p->store_dir, &pid, &start))
+        return pb_err_set(err, PB_FAIL, "--store %s: neither its name nor a file \"meta\" in it "
+                                        "says which process it was", p->store_dir);
+    if (p->store_is_process && strlen(p->store_dir) < PB_FOLDER_PATH_MAX)
         return 0;
-    place = add_place(p, p->store_dir, st.st_uid);
+    place = p->store_is_process ? NULL : add_place(p, p->store_dir, st.st_uid);
     if (!place)
         return pb_err_set(err, PB_FAIL, "--store %s: the path is too long", p->store_dir);
     place->copied = true;
@@ -297,7 +321,9 @@ static void list_place(struct place *p, int fd)
     while (dir && p->nnames < FOLDERS_MAX && (e = readdir(dir))) {
         size_t len = strlen(e->d_name);
 
-        if (len >= PB_PROCESS_ID_MAX || !pb_process_id_parse(e->d_name, &pid, &start))
+        /* What was copied may have got another name, and says itself who it is. */
+        if (len > NAME_MAX || e->d_name[0] == '.' ||
+            (!p->copied && !pb_process_id_parse(e->d_name, &pid, &start)))
             continue;
         if (p->nnames % 64 == 0)
             p->names = pb_alloc_resize(p->names, (p->nnames + 64) * sizeof *p->names);
@@ -370,7 +396,7 @@ bool pb_places_look(struct pb_places *p, bool everywhere)
 
 void pb_places_each(struct pb_places *p, pb_places_each_fn *each, void *arg)
 {
-    char path[256];
+    char path[PB_FOLDER_PATH_MAX];
 
     if (p->store_is_process)
         each(p->store_dir, geteuid(), true, arg);
@@ -378,8 +404,8 @@ void pb_places_each(struct pb_places *p, pb_places_each_fn *each, void *arg)
         const struct place *place = p->v[i];
 
         for (size_t k = 0; k < place->nnames; k++)
-            if (snprintf(path, sizeof path, "%s/%s", place->path, place->names[k]) <
-                (int)sizeof path)
+            if ((size_t)snprintf(path, sizeof path, "%s/%s", place->path, place->names[k]) <
+                sizeof path)
                 each(path, place->owner, place->copied, arg);
     }
 }

@@ -94,11 +94,38 @@ def test_kinds_from_the_probes(node, start, any_py):
         assert time.time() < end, "no rows of python.memory"
         time.sleep(0.1)
     told = node.rows("SELECT max(rss_mb) AS \"resident\", max(python_mb) AS \"python objects\", "
-                     "max(torch_cpu_mb) AS \"torch, cpu\" FROM python.memory", target.pid)[0]
+                     "max(heap_mb) AS \"arrays and tensors\" FROM python.memory", target.pid)[0]
     kinds = {kind["kind"]: kind for kind in ask(node, target.pid)["kinds"]}
     assert list(kinds) == [name for name in told if told[name] is not None]
     for kind in kinds.values():
         assert 0 <= kind["now_mb"] <= kind["peak_mb"] < 1000, kind
+
+
+HOLDER = """
+import os, sys, time
+floats = [float(i) for i in range(1000000)]
+arrays = [bytearray(b"x") * (1 << 20) for i in range(50)]
+print("ready", os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+
+def test_small_objects_and_large_ones(node, start, py, tmp_path):
+    """24 bytes a float are Python's own, a list of eight bytes each and the arrays are malloc's."""
+    script = tmp_path / "holder.py"
+    script.write_text(HOLDER)
+    target = start(harness.Target, [py.command, str(script)])
+    assert node(target.pid, "inject", "-D", "memory.interval=0.1").returncode == 0
+    end = time.time() + 10
+    while True:
+        row, = node.rows("SELECT max(python_mb) AS small, max(heap_mb) AS large FROM "
+                         "python.memory", target.pid)
+        if row["large"] is not None and row["small"] is not None:
+            break
+        assert time.time() < end, row
+        time.sleep(0.1)
+    assert 24e6 / (1 << 20) <= row["small"] <= 60, row
+    assert 50 + 8e6 / (1 << 20) <= row["large"] <= 100, row
 
 
 def test_without_an_engine_there_is_still_the_present(tmp_path, start, any_py):

@@ -81,6 +81,14 @@ def test_install(venv):
     assert venv.python_run(code).stdout == version
 
 
+def test_sql(venv, node):
+    """The engine comes with it."""
+    tool = os.path.join(venv.folder, "bin", "probing")
+    answer = subprocess.run([tool, "query", "-f", "csv", "select 41 + 1 as n"],
+                            env=dict(harness.ENV, **node.env), stdout=subprocess.PIPE)
+    assert answer.stdout == b"n\n42\n"
+
+
 def test_unset_imports_nothing(venv):
     for env in ({}, {"PROBING": ""}, {"PROBING": "0"}, {"PROBE": ""}, {"PROBING_QUIET": "1"}):
         out = venv.family("subprocess", env=env)

@@ -1,13 +1,17 @@
 """torch's profiler from outside: a table, a trace file, and nothing left behind."""
+import glob
 import importlib.util
 import json
 import os
 import re
+import signal
 import sys
+import tempfile
 
 import pytest
 
 import harness
+from agents import eventually
 from injecting import has_agent
 from nodes import Node
 
@@ -38,10 +42,10 @@ def node(tmp_path_factory):
 
 
 def left_behind(pid):
-    """Names in __main__, hooks of optimizers, a profiler that still runs."""
+    """Names in __main__, hooks of optimizers, a profiler still at work: each thread has its own."""
     code = ("import torch.optim.optimizer as o; print('STEPS' in globals(), 'run' in globals(), "
             "len(o._global_optimizer_post_hooks), torch.autograd._profiler_enabled())")
-    return harness.probing(pid, "eval", code).stdout
+    return harness.probing(pid, "eval", "--main", code).stdout
 
 
 def test_operations_and_trace(training, node, tmp_path):
@@ -71,6 +75,33 @@ def test_shapes(training, node, tmp_path):
                   "--rows", 100)
     assert answer.returncode == 0, answer.stderr
     assert re.search(r"aten::addmm +\[\[512\], \[64, 256\], \[256, 512\]", answer.stdout)
+
+
+def traces():
+    """Trace files that targets write for the tool to fetch."""
+    return set(glob.glob(os.path.join(tempfile.gettempdir(), "probing-trace-*")))
+
+
+def is_profiled(pid):
+    return left_behind(pid).split()[-1] == "True"
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+def test_broken_off(training, node, tmp_path, sign):
+    """The profiler stops at the end of the step, its hook is gone, and so are its files."""
+    before, files = left_behind(training.pid), traces()
+    tool = node.start(training.pid, "profile", "-n", 1000, "-o", str(tmp_path / "t.json"))
+    eventually(lambda: is_profiled(training.pid), 10)
+    tool.send_signal(sign)
+    out, err = tool.communicate(timeout=10)
+    if sign == signal.SIGINT:
+        assert (tool.returncode, out, err) == (130, "", "")
+    else:  # nobody waits for it
+        eventually(lambda: left_behind(training.pid) == before, 5)
+    assert left_behind(training.pid) == before
+    assert traces() == files and os.listdir(str(tmp_path)) == []
+    answer = node(training.pid, "profile", "-n", 1, "-o", str(tmp_path / "t.json"))
+    assert answer.returncode == 0, answer.stderr
 
 
 def test_no_torch(start, any_py, node):

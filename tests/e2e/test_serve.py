@@ -14,7 +14,7 @@ import harness
 import interpreters
 from nodes import Node, alive, gone, node  # noqa: F401 (node is a fixture)
 
-STRANGER = 54321  # a user that nobody is
+STRANGER = 54000 + os.getpid() % 5000  # nobody, and of this run alone
 
 
 def start_id(pid):
@@ -278,8 +278,10 @@ def test_a_probed_process_keeps_it(stranger):
     try:
         assert target.stdout.readline().startswith(b"ready")
         assert node(target.pid, "inject").returncode == 0
-        node("serve")
+        answer = node("serve")
+        assert answer.returncode == 0, answer
         pid = node.pid()
+        assert pid, node.log()
         time.sleep(3)
         assert alive(pid)
     finally:

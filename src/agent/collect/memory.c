@@ -5,6 +5,7 @@
 
 #include "agent/collect/collect.h"
 #include "agent/collect/cuda.h"
+#include "agent/collect/heap.h"
 #include "base/clock.h"
 #include "store/tables/python_memory.h"
 #include "store/tables/table.h"
@@ -37,6 +38,7 @@ struct memory {
     _Atomic bool counting;
     _Atomic uint64_t gc_count, gc_ns, gc_max_ns; /* since the last row */
     uint64_t row_ns; /* agent's thread */
+    struct pb_heap heap;
 };
 
 const struct pb_collector pb_collector_memory = {
@@ -69,6 +71,7 @@ enum {
 
 /* A look that took t is not taken again for this many t: at most 0.1 % of the time goes there. */
 #define RARELY 1000
+#define TRIES 3
 #define MB (1024.0 * 1024.0)
 
 static struct memory *state_of(struct pb_self *self)
@@ -129,6 +132,20 @@ static void put_gc(union pb_cell *row, struct memory *m)
     row[AT_gc_max_ms].d = (double)atomic_exchange(&m->gc_max_ns, 0) / 1e6;
 }
 
+static void put_heap(struct pb_self *self, union pb_cell *row, struct pb_heap *h, uint64_t now)
+{
+    double python, given;
+
+    if (!h->arenas && h->tries < TRIES)
+        pb_heap_find(h, &self->py);
+    python = pb_heap_python(h);
+    given = pb_heap_given(h, now);
+    if (python >= 0)
+        row[AT_python_mb].d = python / MB;
+    if (given >= 0)
+        row[AT_heap_mb].d = given / MB;
+}
+
 static void tick(struct pb_self *self, uint64_t now)
 {
     struct memory *m = state_of(self);
@@ -151,6 +168,7 @@ static void tick(struct pb_self *self, uint64_t now)
         row[AT_rss_mb].d = mb[1];
         row[AT_shared_mb].d = mb[2];
     }
+    put_heap(self, row, &m->heap, now);
     pthread_mutex_lock(&m->lock);
     seen = m->seen;
     m->seen = (struct figures){0};

@@ -23,8 +23,12 @@
     X(gc_ms, REAL, "ms", "time spent collecting since the last row")                              \
     X(gc_max_ms, REAL, "ms", "longest collection since the last row")                             \
     X(blocks, INT, "", "memory blocks that the interpreter has given out")                        \
-    X(python_mb, REAL, "MB", "memory of Python objects")                                          \
-    X(torch_cpu_mb, REAL, "MB", "tensors in main memory")                                         \
+    X(python_mb, REAL, "MB",                                                                      \
+      "memory of Python's own allocator, where objects of up to 512 bytes are; NULL where it is " \
+      "not used (free-threaded Python, PYTHONMALLOC=malloc or debug)")                            \
+    X(heap_mb, REAL, "MB",                                                                        \
+      "memory that malloc has given out: tensors in main memory, arrays, large Python objects, "  \
+      "what libraries keep; NULL with a C library before glibc 2.33 or another malloc")           \
     X(cuda_allocated_mb, REAL, "MB", "tensors in GPU memory")                                     \
     X(cuda_reserved_mb, REAL, "MB", "GPU memory held by torch's allocator")                       \
     X(cuda_max_mb, REAL, "MB", "most that was allocated so far")

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,17 +250,57 @@ static void another_boot_is_another_process(void **state)
     assert_false(exists(own));
 }
 
+static void *wait_for_ever(void *arg)
+{
+    for (;;)
+        pause();
+    return arg;
+}
+
+/* Its first thread ends, as a program's may; another one lives on. */
+static void lose_first_thread(void)
+{
+    pthread_t other;
+
+    if (pthread_create(&other, NULL, wait_for_ever, NULL) == 0)
+        pthread_exit(NULL);
+}
+
+/* As /proc shows it; a process that is gone has none. */
+static char state_of(pid_t pid)
+{
+    char path[40], text[512] = "";
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof text, f));
+    fclose(f);
+    return strrchr(text, ')')[2];
+}
+
 static void start_times(void **state)
 {
-    pid_t child = fork();
     uint64_t mine = pb_home_start_time(0);
+    pid_t child = fork();
+    siginfo_t info;
 
     (void)state;
-    if (child == 0)
+    if (child == 0) {
+        lose_first_thread();
         _exit(0);
+    }
     assert_true(mine > 0);
     assert_int_equal(mine, pb_home_start_time(getpid()));
+    for (int i = 0; i < 1000 && state_of(child) != 'Z'; i++)
+        usleep(10000);
     assert_true(pb_home_start_time(child) >= mine);
+    kill(child, SIGKILL);
+    /* It has ended, whether its parent has noticed or not. */
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(state_of(child), 'Z');
+    assert_int_equal(pb_home_start_time(child), 0);
     waitpid(child, NULL, 0);
     assert_int_equal(pb_home_start_time(child), 0);
 }

@@ -71,6 +71,48 @@ static void test_one_process_folder(void **state)
     close(dir);
 }
 
+/* Whatever a copy is called, its meta says whose it is; a name like a process's says nothing. */
+static void test_renamed_copies(void **state)
+{
+    int one = stores_make("rank 0 of the crash", "pid=77\nstart=100\nrank=0\n");
+    int nobody = stores_make("nobody", "host=far\n");
+    char path[128], all[64];
+    struct pb_err err = {0};
+    struct pb_discover_opts o = {.store_dir = path};
+    struct pb_discover *d;
+    struct pb_stores *s;
+
+    (void)state;
+    stores_ring(one, "python.memory", 1, 3);
+    stores_ring(nobody, "python.memory", 1, 3);
+    snprintf(path, sizeof path, "%s/rank 0 of the crash", stores_root);
+    snprintf(all, sizeof all, "%s/2026-11", stores_root);
+    d = open_dir(path);
+    s = pb_discover_take(d, 0);
+    assert_int_equal(s->nstores, 1);
+    assert_string_equal(s->stores[0]->process.id, "77-100");
+    assert_int_equal(s->stores[0]->ns_pid, 77);
+    pb_stores_drop(s);
+    pb_discover_destroy(d);
+    snprintf(path, sizeof path, "%s/nobody", stores_root);
+    assert_int_equal(pb_discover_create(&d, &o, &err), -1);
+    assert_non_null(strstr(err.msg, "which process it was"));
+    /* A folder of folders: what is none of a process stays out. */
+    assert_int_equal(mkdir(all, 0700), 0);
+    snprintf(path, sizeof path, "%s/x", all);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/rank 0 of the crash", all);
+    assert_int_equal(renameat(one, "../rank 0 of the crash", AT_FDCWD, path), 0);
+    d = open_dir(all);
+    s = pb_discover_take(d, 0);
+    assert_int_equal(s->nstores, 1);
+    assert_string_equal(s->stores[0]->process.id, "77-100");
+    pb_stores_drop(s);
+    pb_discover_destroy(d);
+    close(one);
+    close(nobody);
+}
+
 /* Two nodes with histories of their own look at the same machine. */
 static void test_rows_of_other_nodes_are_left_out(void **state)
 {
@@ -302,8 +344,9 @@ static void write_meta(int dir)
 static void test_living_process_and_its_end(void **state)
 {
     struct pb_discover_opts o = {0};
-    struct pb_discover *d;
+    struct pb_discover *d, *late;
     struct pb_stores *s, *after;
+    siginfo_t info;
     char id[48], other[48], path[PB_HOME_MAX];
     const char *root = access("/dev/shm", W_OK) == 0 ? pb_home_roots[0] : pb_home_roots[1];
     pid_t child = fork();
@@ -334,7 +377,14 @@ static void test_living_process_and_its_end(void **state)
     assert_non_null(find(s, other));
     assert_false(find(s, other)->process.live);
     kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
+    /* Its parent need not have noticed, neither for who saw it living nor for who comes later. */
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(pb_home_start_time(child), 0);
+    assert_int_equal(pb_discover_create(&late, &o, NULL), 0);
+    after = pb_discover_take(late, 0);
+    assert_false(find(after, id)->process.live);
+    pb_stores_drop(after);
+    pb_discover_destroy(late);
     after = pb_discover_take(d, 0);
     assert_false(find(after, id)->process.live);
     assert_true(find(after, id)->process.until_ns < INT64_MAX);
@@ -344,6 +394,7 @@ static void test_living_process_and_its_end(void **state)
     pb_stores_drop(s);
     pb_stores_drop(after);
     pb_discover_destroy(d);
+    waitpid(child, NULL, 0);
     close(dir);
     close(old);
     pb_home_path(path, root, geteuid(), child, start);
@@ -359,6 +410,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_copied_folder_is_dead_and_told_apart_by_meta),
         IN_FOLDER(test_one_process_folder),
+        IN_FOLDER(test_renamed_copies),
         IN_FOLDER(test_rows_of_other_nodes_are_left_out),
         cmocka_unit_test(test_folder_that_is_none),
         IN_FOLDER(test_rings_come_and_go),
