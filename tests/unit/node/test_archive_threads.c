@@ -4,7 +4,7 @@
 
 #include "node/archive_fake.h"
 
-enum { ROWS = 60000, BURST = 40 };
+enum { ROWS = 60000, BURST = 40, ROOM = 4096 };
 
 static struct fake fake;
 static _Atomic bool done;
@@ -14,7 +14,9 @@ static void *write_rows(void *arg)
 {
     (void)arg;
     while (pb_ring_rows(fake.ring) < ROWS) {
-        fake_append(&fake, BURST);
+        /* On a busy machine the one that seals may have to wait: what the ring lost it cannot. */
+        if (pb_ring_rows(fake.ring) - atomic_load(&fake.seen.sealed) <= ROOM - BURST)
+            fake_append(&fake, BURST);
         usleep(500);
     }
     return NULL;
@@ -98,7 +100,7 @@ static void every_answer_has_every_row_once(void **state)
     pthread_t threads[4], writer;
 
     (void)state;
-    fake_begin(&fake, 4096);
+    fake_begin(&fake, ROOM);
     atomic_store(&fake.archive->delay_ns, 1000000);
     for (int i = 0; i < 4; i++)
         pthread_create(&threads[i], NULL, jobs[i], NULL);
