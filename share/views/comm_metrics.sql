@@ -3,13 +3,13 @@
 --   op          NAME          all_reduce, broadcast, send, …
 --   src_rank    INT           rank that sends, for a collective this rank
 --   dst_rank    INT           rank that receives; none for a collective
---   latency_ms  REAL  ms      from the call to its end; none while it is under way
+--   latency_ms  REAL  ms      from the call to its end; on a GPU as its stream had it; none before
 --   bytes       INT   bytes   data of this rank
 --   dtype       NAME          type of the elements
 --   group_name  NAME          process group
 --   group_size  INT           ranks in the group
 --   seq         INT           number of the operation in its group
---   state       NAME          started, or enqueued on a GPU; done, failed, dropped
+--   state       NAME          started, enqueued (GPU); done, failed, dropped, captured
 --   step        INT           training step
 --   job         NAME          job that the ranks belong to: its master's address
 --   host        NAME          machine

@@ -1,6 +1,6 @@
 -- data_stalls: steps that waited for data for more than a fifth of their time
 --   timestamp  TIME       when the step ended
---   epoch      INT        passes over the data so far
+--   epoch      INT        passes over the training data that ended before
 --   step       INT        training step
 --   data_ms    REAL  ms   waiting for data
 --   step_ms    REAL  ms   the whole step

@@ -6,16 +6,12 @@
 --   forward_ms    REAL  ms   forward
 --   backward_ms   REAL  ms   backward
 --   optimizer_ms  REAL  ms   optimizer
---   comm_ms       REAL  ms   communication; DistributedDataParallel's is during backward
---   other_ms      REAL  ms   the rest: the loop's own code
+--   comm_ms       REAL  ms   communication, also during the others
+--   other_ms      REAL  ms   the rest: the loop's own code, evaluation
 --   host          NAME       machine
 --   pid           INT        process id
 --   rank          INT        rank in its job, if it has one
-SELECT timestamp, step, step_ms, data_ms, forward_ms, backward_ms, optimizer_ms, comm_ms,
-       -- What torch sends by itself, as DistributedDataParallel does, goes on during backward.
-       greatest(0, step_ms - data_ms - forward_ms - backward_ms - optimizer_ms -
-                   CASE WHEN pid IN (SELECT pid FROM python.comm WHERE dtype IS NULL
-                                     AND op <> 'barrier') THEN 0 ELSE comm_ms END) AS other_ms,
+SELECT timestamp, step, step_ms, data_ms, forward_ms, backward_ms, optimizer_ms, comm_ms, other_ms,
        host, pid, rank
 FROM python.training_logs
 WHERE step_ms IS NOT NULL

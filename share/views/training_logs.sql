@@ -1,21 +1,22 @@
 -- training_logs: progress of training, one row a step
 --   timestamp      TIME       when the step ended
---   epoch          INT        passes over the data so far
+--   epoch          INT        passes over the training data that ended before
 --   step           INT        training step
---   loss           REAL       loss as the loop computed it
+--   loss           REAL       sum of what backward was called on for this step, not scaled
 --   lr             REAL       learning rate of the first parameter group
 --   grad_norm      REAL       norm of the gradients where the loop computes it
---   step_ms        REAL  ms   the whole step
+--   step_ms        REAL  ms   from the end of the step before to the end of this one
 --   data_ms        REAL  ms   waiting for data
 --   forward_ms     REAL  ms   forward
 --   backward_ms    REAL  ms   backward
 --   optimizer_ms   REAL  ms   optimizer
---   comm_ms        REAL  ms   communication
---   batch_size     INT        samples in the batch
+--   comm_ms        REAL  ms   with any operation between ranks under way, also during the others
+--   other_ms       REAL  ms   the rest: the loop's own code, evaluation
+--   batch_size     INT        samples of the step
 --   samples_per_s  REAL       samples in a second
 --   host           NAME       machine
 --   pid            INT        process id
 --   rank           INT        rank in its job, if it has one
 SELECT timestamp, epoch, step, loss, lr, grad_norm, step_ms, data_ms, forward_ms, backward_ms,
-       optimizer_ms, comm_ms, batch_size, samples_per_s, host, pid, rank
+       optimizer_ms, comm_ms, other_ms, batch_size, samples_per_s, host, pid, rank
 FROM python.training_logs

@@ -1,6 +1,7 @@
 #include "agent/chores.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/collect/collect.h"
 #include "agent/glue.h"
@@ -8,6 +9,7 @@
 #include "agent/py/gil.h"
 
 #define STACK (1 << 20)
+#define TURN_US 1000
 
 static void forget_clients(struct pb_self *self)
 {
@@ -57,11 +59,13 @@ static void *run(void *arg)
 
     for (;;) {
         if (pb_gil_enter(self, 0, &token)) {
-            unsigned todo;
-
-            while ((todo = atomic_exchange(&self->chores, 0)))
-                do_chores(self, todo);
+            do_chores(self, atomic_exchange(&self->chores, 0));
             pb_gil_leave(self, token);
+            /* What is left waits until the program has had its turn. */
+            if (self->chores) {
+                usleep(TURN_US);
+                continue;
+            }
         } else if (atomic_exchange(&self->chores, 0) & PB_CHORE_CLEANUP && !self->finalizing) {
             pb_gil_add_pending(self, clean_up);
         }

@@ -241,8 +241,10 @@ static int find_python(struct pb_self *self)
     if (self->py.major)
         return 0;
     rc = pb_py_find(&py);
-    if (rc == 0)
+    if (rc == 0) {
+        pb_words_use(&self->words, &py);
         self->py = py;
+    }
     return rc;
 }
 

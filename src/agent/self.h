@@ -20,6 +20,7 @@
 
 #include "agent/collect/state.h"
 #include "agent/py/api.h"
+#include "agent/py/words.h"
 #include "agent/user/state.h"
 #include "base/home.h"
 #include "base/settings.h"
@@ -109,6 +110,7 @@ struct pb_self {
     uint64_t served;
 
     struct pb_py py;
+    struct pb_words words;
     _Atomic unsigned chores;
     _Atomic bool helper;     /* a thread is at the chores */
     _Atomic int inside;      /* threads of ours that want or have the interpreter */

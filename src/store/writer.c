@@ -238,6 +238,17 @@ uint32_t pb_ring_name(struct pb_ring *r, const char *s, size_t len)
     return name;
 }
 
+const char *pb_ring_text(const struct pb_ring *r, uint32_t name, size_t *ret_len)
+{
+    uint64_t at = ((uint64_t)name - 1) * 8;
+    const struct pb_ring_text *entry = (const void *)(r->dict + at);
+
+    if (name == PB_NULL_NAME || !is_live(r) || at + sizeof *entry > r->dict_size)
+        return NULL;
+    *ret_len = entry->len;
+    return at + pb_text_space(*ret_len) <= r->dict_size ? entry->bytes : NULL;
+}
+
 uint64_t pb_ring_rows(const struct pb_ring *r)
 {
     const _Atomic uint64_t *rows = is_live(r) ? &r->head->next : &r->rows;

@@ -78,6 +78,9 @@ void pb_ring_append(struct pb_ring *r, const union pb_cell *cells);
  */
 uint32_t pb_ring_name(struct pb_ring *r, const char *s, size_t len);
 
+/* The text behind such a number, for another ring; not ended by a zero. Or NULL. */
+const char *pb_ring_text(const struct pb_ring *r, uint32_t name, size_t *ret_len);
+
 uint64_t pb_ring_rows(const struct pb_ring *r);  /* given out so far */
 uint64_t pb_ring_bytes(const struct pb_ring *r); /* of the file */
 

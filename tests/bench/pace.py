@@ -1,5 +1,12 @@
-"""A training process whose steps are timed while the collector is switched off and on in turn."""
+"""
+A training process whose steps are timed while the collector is switched in turn.
+
+Turns of one process are compared with their neighbours, so that what drifts, drifts for all of
+them. A figure is a median of such ratios together with the range that holds the true one with 95 %
+(by ranks: nothing is assumed of how they are spread), so that "at most 1 %" can be told from noise.
+"""
 import array
+import math
 import os
 import statistics
 import subprocess
@@ -13,18 +20,31 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 import rings  # noqa: E402  (its folder is put on the path above)
 
 SCRIPT = os.path.join(ROOT, "tests", "targets", "torch_pace.py")
+# Until the hooks are in or out and the first steps are over, in which names are found.
+SETTLE, SETTLE_STEPS = 0.08, 4
+# A step that takes so many times the usual one was held up by something else.
+HELD_UP = 3
+# A turn has at least so many steps.
+STEPS = 8
+WALL, COMPUTED = 0, 1
+BEGAN = time.time()
+
+
+def say(text):
+    print("  [%5.1f s] %s" % (time.time() - BEGAN, text), file=sys.stderr, flush=True)
 
 
 class Job:
     """tests/targets/torch_pace.py and the tool."""
 
-    def __init__(self, tool, folder, *options, python=sys.executable, env=None):
+    def __init__(self, tool, folder, *options, python=sys.executable, env=None, quiet=False):
         self.tool, self.path = tool, os.path.join(folder, "times-%d" % time.time_ns())
+        self.step = 0
         self.env = dict(os.environ, PROBING_HOME=folder)
         self.process = subprocess.Popen(
             [python, SCRIPT, self.path] + [str(option) for option in options],
             env=dict(os.environ, **(env or {})), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
-            encoding="utf-8")
+            stderr=subprocess.DEVNULL if quiet else None, encoding="utf-8")
         words = self.process.stdout.readline().split()
         if words[:1] != ["ready"]:
             raise RuntimeError("the training process did not start")
@@ -35,7 +55,7 @@ class Job:
 
     def probing(self, *words):
         subprocess.run([self.tool, str(self.pid)] + list(words), check=True, env=self.env,
-                       stdout=subprocess.DEVNULL)
+                       stdout=subprocess.DEVNULL, timeout=20)
 
     def status(self):
         return rings.lines(self.home, "status")["collector.torch"]
@@ -43,37 +63,114 @@ class Job:
     def rows(self, table):
         return rings.rows(self.home, table) if os.path.exists(self.home) else []
 
-    def turn(self, state, seconds):
-        """A turn with the collector on or off: (from, to) by the clock."""
-        self.probing("config", "torch.collect=" + state)
-        time.sleep(0.1)
+    def turn(self, settings, seconds):
+        """A turn with these settings: (from, to) by the clock."""
+        self.probing("config", *settings)
+        time.sleep(max(SETTLE, SETTLE_STEPS * self.step))
         began = time.time()
         time.sleep(seconds)
         return began, time.time()
 
-    def turns(self, count, seconds):
-        """Off, on, off, ... off."""
-        return [self.turn("on" if number % 2 else "off", seconds) for number in range(count | 1)]
+    def look_at_pace(self):
+        """Seconds of a step so far, by what the collector has written."""
+        took = [row["step_ms"] for row in self.rows("python.training_logs") if row["step_ms"]]
+        self.step = statistics.median(took) / 1000 if took else 0
+
+    def turns(self, states, seconds, least):
+        """
+        The states {name: settings} in turn for so many seconds, each time at least that long; the
+        first one also ends it. [(name, from, to)]
+        """
+        self.look_at_pace()
+        first, found, began = next(iter(states)), [], time.time()
+        each = max(least, (STEPS + 1) * self.step)
+        while time.time() < began + seconds or not found:
+            found += [(name,) + self.turn(settings, each) for name, settings in states.items()]
+        return found + [(first,) + self.turn(states[first], each)]
 
     def end(self):
         """When each step ended, by the clock and by computing time; and what the process said."""
         with open(self.path + ".stop", "w"):
             pass
-        said = self.process.communicate(timeout=120)[0]
+        said = self.process.communicate(timeout=60)[0]
         times = array.array("d")
         with open(self.path, "rb") as file:
             times.frombytes(file.read())
         return list(zip(times[::2], times[1::2])), said
 
+    def kill(self):
+        """Whatever happens, it does not stay."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
 
-def steps(times, began, ended, by=0):
-    """Milliseconds of the steps between two instants; by=1: that the thread has computed."""
+
+def steps(times, began, ended, by=WALL):
+    """Milliseconds of the steps between two instants; by=COMPUTED: that the thread has computed."""
     inside = [pair for pair in times if began <= pair[0] <= ended]
     return [(b[by] - a[by]) * 1000 for a, b in zip(inside, inside[1:])]
 
 
-def ratios(times, turns, figure=statistics.median, by=0):
-    """Of each turn with the collector to those beside it without; sorted."""
-    paces = [figure(steps(times, *turn, by=by)) for turn in turns]
-    return sorted(paces[i] / ((paces[i - 1] + paces[i + 1]) / 2)
-                  for i in range(1, len(paces) - 1, 2))
+def usual(values):
+    """Their mean, but one that was held up counts as a few usual ones."""
+    most = HELD_UP * statistics.median(values)
+    return statistics.mean(min(value, most) for value in values)
+
+
+class Figure:
+    """The median of some ratios, and where the true one is with 95 %."""
+
+    def __init__(self, ratios):
+        found = sorted(ratios) or [math.nan]
+        n = len(found)
+        # The sign test: with 2.5 % no more than so many are on the wrong side by chance.
+        out, ways, sum_of_ways = 0, 1, 1
+        while out < n // 2 and 40 * sum_of_ways <= 2 ** n:
+            ways = ways * (n - out) // (out + 1)
+            out += 1
+            sum_of_ways += ways
+        out = max(out - 1, 0)
+        self.count, self.middle = n, statistics.median(found)
+        self.low, self.high = found[out], found[-1 - out]
+
+    def __str__(self):
+        return "%+.2f %% (%+.2f to %+.2f of %d)" % (
+            100 * (self.middle - 1), 100 * (self.low - 1), 100 * (self.high - 1), self.count)
+
+    def holds(self, limit):
+        """At most this: yes, no, or None when the noise does not let it be told."""
+        if self.high <= limit:
+            return True
+        return False if self.low > limit else None
+
+
+def compare(times, turns, name, base, by=WALL, figure=usual):
+    """The turns of one state to those of another before and after it."""
+    paces = [(state, steps(times, began, ended, by)) for state, began, ended in turns]
+    paces = [(state, figure(values) if len(values) > 1 else None) for state, values in paces]
+    ratios = []
+    for i, (state, pace) in enumerate(paces):
+        before = [p for s, p in paces[:i] if s == base and p][-1:]
+        after = [p for s, p in paces[i:] if s == base and p][:1]
+        if state == name and pace and before and after:
+            ratios.append(2 * pace / (before[0] + after[0]))
+    return Figure(ratios)
+
+
+def odd_and_even(times, began, ended, by=WALL):
+    """
+    With a sample rate of 0.5 every other step is traced: each of these to the steps beside it,
+    which are some milliseconds away. The number of a step is its place in the list.
+    """
+    ratios = []
+    for i in range(2, len(times) - 1, 2):
+        if times[i - 2][0] >= began and times[i + 1][0] <= ended:
+            beside, own, next_one = (times[k][by] - times[k - 1][by] for k in (i - 1, i, i + 1))
+            ratios.append(2 * own / (beside + next_one))
+    return Figure(ratios)
+
+
+def pooled(times, turns, name, by=WALL):
+    """Median milliseconds of all steps of a state."""
+    return statistics.median(sum((steps(times, began, ended, by) for state, began, ended in turns
+                                  if state == name), []))

@@ -1,14 +1,14 @@
 """
 What the torch collector costs a training loop: rows(quick) for the table of run.py.
 
-One process; the collector is switched off and on in turn, and steps of neighbouring turns are
-compared, by the time that the training thread has computed: what else runs on the machine does not
-count in it. The rival is the original tool from the package index, loaded at start-up with its
-tracing of modules on; it cannot be switched within a run, so processes with and without it take
-turns.
+One process; the collector is switched off and on in turn, and turns are compared with their
+neighbours, by the time that the training thread has computed: what else runs on the machine does
+not count in it. The rival is the original tool from the package index, loaded at start-up with its
+tracing of modules on.
 """
 import importlib.util
 import os
+import signal
 import statistics
 import sys
 import sysconfig
@@ -20,6 +20,8 @@ import measure
 import pace
 
 GPT, TINY = (), ("--tiny",)
+OFF, ON = ["torch.collect=off"], ["torch.collect=on", "torch.sample_rate=1"]
+HALF = ["torch.collect=on", "torch.sample_rate=0.5"]
 COMPILE = """
 import torch
 class Net(torch.nn.Module):
@@ -41,102 +43,143 @@ print(graphs)
 """
 
 
-def cost(folder, options, quick):
-    """(bare ms, ratios, status) of turns with the collector on and off."""
+def cost(folder, options, seconds):
+    """What a job's turns with the collector cost, traced steps beside untraced ones; status."""
     job = pace.Job(measure.tool_path(), folder, *options)
-    job.probing("inject")
-    time.sleep(1)
-    turns = job.turns(11 if quick else 101, 0.4)
-    job.turn("on", 2)
-    status = job.status()
-    times, _ = job.end()
-    ratios = pace.ratios(times, turns, statistics.mean, by=1)
-    bare = statistics.median(sum((pace.steps(times, *turn, by=1) for turn in turns[::2]), []))
-    return bare, ratios, status
+    try:
+        job.probing("inject")
+        job.turn(ON, 1.5)
+        turns = job.turns({"off": OFF, "on": ON}, seconds * 0.7, 0.12)
+        half = job.turn(HALF, seconds * 0.3)
+        job.turn(ON, 1)
+        status = job.status()
+        times, _ = job.end()
+    finally:
+        job.kill()
+    bare = pace.pooled(times, turns, "off", pace.COMPUTED)
+    return (bare, pace.compare(times, turns, "on", "off", pace.COMPUTED),
+            pace.odd_and_even(times, *half, by=pace.COMPUTED), status)
 
 
-def original_cost(folder, quick):
-    """The original's ratio when it traces every module of every step; None: it cannot be had."""
+def original_cost(folder, seconds):
+    """
+    What the original costs when it traces every module of every step; None: it cannot be had. It
+    is there from the start of a process or not at all, so two of them run in turn: one is stopped
+    while the other runs.
+    """
     rival = evaluation.original()
     if not rival:
         return None
+    pace.say("the original, beside a process without it")
     env = {"PYTHONPATH": sysconfig.get_paths()["purelib"]}
     traced = dict(env, PROBING="1", PROBING_TORCH_PROFILING="random")
-    found = {"bare": [], "traced": []}
+    jobs = {}
     try:
-        for number in range(2 if quick else 6):
-            name = "traced" if number % 2 else "bare"
-            job = pace.Job(rival[1], folder, python=rival[0],
-                           env=traced if name == "traced" else env)
-            began = time.time()
-            time.sleep(3)
-            ended = time.time()
-            found[name].append(statistics.median(pace.steps(job.end()[0], began, ended)))
+        for name, its in (("off", env), ("on", traced)):
+            jobs[name] = pace.Job(rival[1], folder, python=rival[0], env=its, quiet=True)
+            os.kill(jobs[name].pid, signal.SIGSTOP)
+        turns = {name: [] for name in jobs}
+        until = time.time() + seconds
+        while time.time() < until:
+            for name, job in jobs.items():
+                os.kill(job.pid, signal.SIGCONT)
+                began = time.time()
+                time.sleep(0.5)
+                turns[name].append((began, time.time()))
+                os.kill(job.pid, signal.SIGSTOP)
+        paces = {name: stopped_pace(jobs[name], turns[name]) for name in jobs}
+        return pace.Figure(on / off for on, off in zip(paces["on"], paces["off"]))
     except (OSError, RuntimeError, statistics.StatisticsError):
         return None
-    return statistics.median(found["traced"]) / statistics.median(found["bare"])
+    finally:
+        for job in jobs.values():
+            job.kill()
 
 
-def percent(ratio):
-    return "%+.1f %%" % (100 * (ratio - 1))
+def stopped_pace(job, turns):
+    os.kill(job.pid, signal.SIGCONT)
+    times, _ = job.end()
+    return [pace.usual(pace.steps(times, *turn, by=pace.COMPUTED)) for turn in turns]
 
 
 def overhead(folder, quick):
-    theirs = original_cost(folder, quick)
-    for what, options, limit, rival in (
-            ("113 modules, every module of every step", GPT, 1.01, theirs),
-            ("a tiny model, held by the brake", TINY, 1.02, None)):
-        bare, ratios, status = cost(folder, options, quick)
-        middle = statistics.median(ratios)
-        spread = ratios[len(ratios) * 3 // 4] - ratios[len(ratios) // 4]
-        good, note = middle <= limit, "bare %.1f ms a step; %s" % (bare, status)
-        if not good and spread > limit - 1:
-            good, note = None, note + "; spread %.1f %%: too much other load" % (100 * spread)
-        yield ("torch, " + what, percent(limit), percent(middle), percent(rival) if rival else "",
-               good, note)
+    theirs = original_cost(folder, 2 if quick else 5)
+    for what, options, limit, seconds, rival in (
+            ("113 modules, every module of every step", GPT, 1.01, 18, theirs),
+            ("a tiny model, held by the brake", TINY, 1.02, 10, None)):
+        pace.say("%s: %d s" % (what, 4 if quick else seconds))
+        bare, figure, half, status = cost(folder, options, 4 if quick else seconds)
+        yield ("torch, " + what, "+%.0f %%" % (100 * (limit - 1)), str(figure),
+               str(rival) if rival else "", figure.holds(limit),
+               "bare %.1f ms a step; traced to the step beside it %s; %s" % (bare, half, status))
 
 
-def kilobytes(pid, *names):
-    with open("/proc/%d/status" % pid) as file:
-        return sum(int(line.split()[1]) for line in file if line.split(":")[0] in names)
+def mappings(pid):
+    """{(from, to): kilobytes that are resident}; rings are shared memory and do not count."""
+    found, key = {}, None
+    with open("/proc/%d/smaps" % pid) as file:
+        for line in file:
+            words = line.split()
+            if "-" in words[0] and not words[0].endswith(":"):
+                ends = tuple(int(word, 16) for word in words[0].split("-"))
+                key = None if ".ring" in line else ends
+            elif words[0] == "Rss:" and key:
+                found[key] = int(words[1])
+    return found
+
+
+def grown(before, now):
+    """Megabytes of the mappings that are new, and what came to those that have become larger."""
+    kilobytes = 0
+    for (begin, end), size in now.items():
+        old = [was for (low, high), was in before.items() if low < end and begin < high]
+        if not old or (begin, end) not in before:
+            kilobytes += max(0, size - sum(old))
+    return kilobytes / 1024
+
+
+def attach_once(folder):
+    """Seconds to the first row, longest step before and after, usual one, megabytes grown."""
+    job = pace.Job(measure.tool_path(), folder, "--objects", 1000000, "--seconds", 60)
+    try:
+        time.sleep(1.5)
+        before, began = mappings(job.pid), time.time()
+        job.probing("inject")
+        while not job.rows("python.torch_trace") and time.time() < began + 10:
+            time.sleep(0.005)
+        first = time.time() - began
+        time.sleep(1.5)
+        size = grown(before, mappings(job.pid))
+        times, _ = job.end()
+    finally:
+        job.kill()
+    plain, after = pace.steps(times, began - 1.4, began), pace.steps(times, began, began + 1.4)
+    return first, max(plain), max(after), statistics.median(plain), size
 
 
 def attach(folder, quick):
     """Memory, time to the first row, longest pause: a process with a million objects."""
-    waits, gaps, plain, grown = [], [], [], []
-    for _ in range(1 if quick else 5):
-        job = pace.Job(measure.tool_path(), folder, "--objects", 1000000)
-        time.sleep(2)
-        before = kilobytes(job.pid, "RssAnon", "RssFile")
-        began = time.time()
-        job.probing("inject")
-        while not job.rows("python.torch_trace") and time.time() < began + 10:
-            time.sleep(0.005)
-        waits.append(time.time() - began)
-        time.sleep(1)
-        grown.append((kilobytes(job.pid, "RssAnon", "RssFile") - before) / 1024)
-        times, _ = job.end()
-        plain.append(max(pace.steps(times, began - 1.5, began)))
-        usual = statistics.median(pace.steps(times, began - 1.5, began))
-        gaps.append(max(pace.steps(times, began, began + 1.5)) - usual)
-    yield ("torch, attach until the first row", "1 s", "%.2f s" % statistics.median(waits), "",
-           statistics.median(waits) < 1, "")
-    good = statistics.median(gaps) < 20 or None if statistics.median(plain) > 25 else \
-        statistics.median(gaps) < 20
-    yield ("torch, longest gap at attach, 1 M objects", "20 ms",
-           "%.1f ms" % statistics.median(gaps), "", good,
-           "longest step before it %.1f ms" % statistics.median(plain))
-    yield ("torch, agent resident without rings", "8 MB", "%.1f MB" % statistics.median(grown), "",
-           statistics.median(grown) < 8, "")
+    pace.say("attaches to processes with a million objects")
+    found = [attach_once(folder) for _ in range(1 if quick else 2)]
+    first, plain, after, usual, size = (statistics.median(one) for one in zip(*found))
+    yield ("torch, attach until the first row", "1 s", "%.2f s" % first, "", first < 1, "")
+    gap = after - usual
+    # A gap that is no longer than those without us is nobody's fault.
+    good = gap < 20 or (None if after <= plain or plain - usual > 20 else False)
+    yield ("torch, longest gap at attach, 1 M objects", "20 ms", "%.1f ms" % gap, "", good,
+           "longest step %.1f ms before it, usual %.1f ms" % (plain, usual))
+    yield ("torch, agent resident without rings", "8 MB", "%.1f MB" % size, "", size < 8,
+           "mappings that came with it")
 
 
 def graphs(folder):
     """The same work compiled twice in one process, with the collector off and on."""
+    pace.say("compiles")
     job = pace.Job(measure.tool_path(), folder, *TINY)
     found = []
     try:
         for state in ("off", "on"):
-            job.turn(state, 0)
+            job.turn(["torch.collect=" + state], 0)
             run = measure.harness.probing(job.pid, "eval", "--timeout", "120", COMPILE,
                                           timeout=150)
             found.append(run.stdout.strip() if run.returncode == 0 else "failed")

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+import time
 
 import pytest
 
@@ -14,7 +15,7 @@ from nodes import Node
 
 pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
               pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch")]
-PYTHON = os.environ.get("PROBING_TEST_TORCH", sys.executable)
+PYTHON = os.environ.get("PROBING_TEST_TORCH", sys.executable).split(os.pathsep)[0]
 KEYS = ("op", "bytes", "dtype", "src_rank", "dst_rank", "group_name")
 
 
@@ -101,3 +102,26 @@ def test_a_hang_that_began_before_the_agent_came(pair):
     found = ranks.wait_for(pair.node, "SELECT * FROM hung_collectives WHERE " + pair.mine)
     assert [(row["problem"], row["rank"], row["func"]) for row in found] == [
         ("missing", 1, "run"), ("waiting", 0, "run")]
+
+
+def test_switched_on_and_off_it_changes_nothing(tmp_path):
+    """In the midst of operations of two threads and two groups."""
+    node = Node(tmp_path)
+    go = os.path.join(str(tmp_path), "go")
+    job = ranks.Job([PYTHON, os.path.join(harness.TARGETS, "comm_toggle.py"), "PORT", go, "60"], 2,
+                    tmp_path)
+    toggles = 0
+    try:
+        ranks.inject(node, job)
+        open(go, "w").close()
+        while job.text().count("same") < 2:
+            for pid in job.pids.values():
+                answer = node(pid, "config", "torch.comm=" + ("off", "on")[toggles % 2])
+                assert answer.returncode == 0, (answer.stderr, job.text())
+            toggles += 1
+            time.sleep(0.03)
+        assert sorted(re.findall(r"same (\d) (\w+)", job.text())) == [("0", "True"), ("1", "True")]
+        assert toggles > 5, toggles
+    finally:
+        job.stop()
+        node.stop()

@@ -13,11 +13,12 @@ import weakref
 sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
 
 import torch  # noqa: E402
-from torch import nn  # noqa: E402
+from torch import distributed, nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 CALL_SLOT = 128  # of a type, in every version so far
+VECTORCALL = 48  # of a function of C
 job, books = None, {}
 
 
@@ -101,7 +102,7 @@ def plain(workers=0, accumulate=1, clip=None, scaler=None, epochs=3, wrap=None):
     run = wrap(model) if wrap else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 5, gamma=0.5)
-    book, clock, micro, batches = [], Clock(), 0, loader(workers)
+    book, clock, micro, batches, total = [], Clock(), 0, loader(workers), 0.0
     for epoch in range(epochs):
         for x, y in batches:
             clock("data")
@@ -109,7 +110,7 @@ def plain(workers=0, accumulate=1, clip=None, scaler=None, epochs=3, wrap=None):
             clock("forward")
             (scaler.scale(loss) if scaler else loss).backward()
             clock("backward")
-            micro += 1
+            micro, total = micro + 1, total + loss.item()
             if micro % accumulate:
                 continue
             norm = None
@@ -123,10 +124,11 @@ def plain(workers=0, accumulate=1, clip=None, scaler=None, epochs=3, wrap=None):
             if scaler:
                 scaler.update()
             book.append(dict(clock.row, epoch=epoch, loss=loss.item(), norm=norm, at=time.time(),
-                             lr=optimizer.param_groups[0]["lr"], pause=model.pause.took[-1]))
+                             lr=optimizer.param_groups[0]["lr"], pause=model.pause.took[-1],
+                             total=total))
             optimizer.zero_grad()
             schedule.step()
-            clock.row = {}
+            clock.row, total = {}, 0.0
     return book
 
 
@@ -208,39 +210,28 @@ def checkpointed():
     return plain(wrap=lambda model: lambda x: checkpoint(model, x, use_reentrant=False))
 
 
-def compiled():
-    """How many graphs there are after the same work."""
-    torch._dynamo.reset()
-    graphs = []
-
-    def backend(module, _inputs):
-        graphs.append(len(list(module.graph.nodes)))
-        return module.forward
-    model = torch.compile(Net(0), backend=backend)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for size in (4, 4, 6, 4):
-        model(torch.randn(size, 8)).sum().backward()
-        optimizer.step()
-    return graphs
-
-
 def digest(steps=200, pause=0.0):
-    """Training whose result depends on every bit."""
+    """Training whose result depends on every bit, of weights and of what is drawn by lot."""
     torch.manual_seed(20)
-    model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Dropout(0.1),
-                          nn.Linear(64, 10))
+    model = nn.parallel.DistributedDataParallel(
+        nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Dropout(0.1),
+                      nn.Linear(64, 10)))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    for _ in range(steps):
-        x, y = torch.randn(64, 32), torch.randint(0, 10, (64,))
-        optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        time.sleep(pause)
-    total = hashlib.sha256()
-    for parameter in model.parameters():
-        total.update(parameter.detach().numpy().tobytes())
-    return total.hexdigest()
+    data = TensorDataset(torch.randn(64 * steps // 4, 32), torch.randint(0, 10, (16 * steps,)))
+    for _ in range(4):
+        for x, y in DataLoader(data, batch_size=64, shuffle=True):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            total = loss.detach().clone()
+            distributed.all_reduce(total)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            time.sleep(pause)
+    result = hashlib.sha256(torch.get_rng_state().numpy().tobytes())
+    for parameter in list(model.parameters()) + [total]:
+        result.update(parameter.detach().numpy().tobytes())
+    return result.hexdigest()
 
 
 def classes(kind):
@@ -251,20 +242,21 @@ def classes(kind):
 
 def surroundings():
     """What the tool must leave as it was."""
-    from torch.nn.utils import clip_grad
     from torch.optim import optimizer as optim
-    scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+    names = {name: getattr(torch.ops.profiler, "_record_function_" + name)
+             for name in ("enter", "enter_new", "exit")}
+    known = [torch.stack, torch.linalg.vector_norm, torch._C._set_grad_enabled, torch.max,
+             torch._amp_foreach_non_finite_check_and_unscale_, torch._C._VariableFunctions.norm]
+    inner = [names["exit"]._RecordFunction._op] + [packet._op for packet in names.values()]
     return {
         "slots": {ctypes.c_void_p.from_address(id(kind) + CALL_SLOT).value
                   for kind in classes(nn.Module) if "__call__" not in vars(kind)},
         "engine": id(torch.autograd.Variable._execution_engine),
         "hooks": [len(getattr(optim, name, ())) for name in
                   ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")],
-        "functions": [id(torch.nn.utils.clip_grad_norm_), id(clip_grad.clip_grad_norm_),
-                      id(getattr(clip_grad, "_get_total_norm", None)), id(scaler.scale),
-                      id(torch.autograd.profiler.record_function.__enter__),
-                      id(optim.Optimizer._optimizer_step_code)
-                      if hasattr(optim.Optimizer, "_optimizer_step_code") else None],
+        "functions": [ctypes.c_void_p.from_address(id(one) + VECTORCALL).value
+                      for one in known + inner],
+        "hashes": [hash(one) for one in known + (inner if sys.version_info >= (3, 9) else [])],
         "weak": weakref.getweakrefcount(keep.head),
     }
 
@@ -281,7 +273,6 @@ JOBS = {
     "failing": failing,
     "slow": slow,
     "checkpointed": checkpointed,
-    "compiled": compiled,
     "digest": digest,
     "slow digest": lambda: digest(pause=0.02),
 }
@@ -298,6 +289,7 @@ def main():
 
 
 torch.set_num_threads(1)
+distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
 keep = Net(0)
 engine = torch.autograd.Variable._execution_engine
 bare = {"surroundings": surroundings(), "digest": digest()}

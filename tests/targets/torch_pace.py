@@ -1,6 +1,7 @@
 """
 Trains and notes when each step ended, by the clock and by what the thread has computed:
-torch_pace.py TIMES [options]. Ends when TIMES.stop is there, and leaves the pairs in TIMES.
+torch_pace.py TIMES [options]. Ends when TIMES.stop is there, or by itself after a while, and leaves
+the pairs in TIMES.
 """
 import argparse
 import array
@@ -26,6 +27,7 @@ parser.add_argument("--width", type=int, default=32)
 parser.add_argument("--length", type=int, default=16)
 parser.add_argument("--batch", type=int, default=2)
 parser.add_argument("--device", default="cpu")
+parser.add_argument("--seconds", type=float, default=120, help="after which it ends by itself")
 parser.add_argument("--objects", type=int, default=0, help="that are alive beside the model")
 args = parser.parse_args()
 
@@ -68,6 +70,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     times, values = array.array("d"), []
     alive = [[number] for number in range(args.objects)]
+    began = time.time()
     for step in range(1, 10**9):
         logits, labels = predict(model)
         loss = F.cross_entropy(logits, labels)
@@ -80,7 +83,7 @@ def main():
         times.extend((time.time(), time.thread_time()))
         if step == 10:
             print("ready %d" % os.getpid(), flush=True)
-        if os.path.exists(args.times + ".stop"):
+        if os.path.exists(args.times + ".stop") or times[-2] - began > args.seconds:
             break
     with open(args.times, "wb") as file:
         times.tofile(file)

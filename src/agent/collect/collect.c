@@ -17,6 +17,8 @@
 /* A process that ended in good order after a shorter life leaves only tables of the program. */
 #define WORTH_NS (60000 * MS)
 #define GLANCE_NS (10 * MS)
+/* The program is not kept waiting for much longer than this at a time. */
+#define SLICE_NS (2 * MS)
 #define LOCK_MS 200
 
 #define PB_COLLECTOR(name) extern const struct pb_collector pb_collector_##name;
@@ -332,10 +334,35 @@ static void change_hooks(struct pb_self *self, const struct pb_collector *c,
     }
 }
 
+/* Hooks in and out. True when there is more to do, by the helper and at another time. */
+static bool change_all(struct pb_self *self, bool helper)
+{
+    struct pb_collect *c = &self->collect;
+    uint64_t began = pb_clock_ns();
+
+    for (; pb_collectors[c->change_at]; c->change_at++) {
+        const struct pb_collector *one = pb_collectors[c->change_at];
+        struct pb_collector_run *run = &c->runs[c->change_at];
+
+        if (!is_to_change(one, run))
+            continue;
+        if (helper || !pb_gil_is_made(self))
+            change_hooks(self, one, run);
+        else if (!one->awaits || is_imported(&self->py, one->awaits))
+            return true;
+        if (helper && pb_clock_ns() - began > SLICE_NS) {
+            c->change_at++;
+            return true;
+        }
+    }
+    c->change_at = 0;
+    return false;
+}
+
 void pb_collect_inside(struct pb_self *self, bool helper)
 {
     struct pb_collect *c = &self->collect;
-    bool left = false;
+    bool left;
 
     if (!c->on && helper)
         pb_collect_leave(self);
@@ -343,14 +370,11 @@ void pb_collect_inside(struct pb_self *self, bool helper)
         return;
     c->may_import = helper;
     pb_user_attach(self);
-    for (int i = 0; pb_collectors[i]; i++) {
+    left = change_all(self, helper);
+    for (int i = 0; pb_collectors[i] && !(left && helper); i++) {
         const struct pb_collector *one = pb_collectors[i];
         struct pb_collector_run *run = &c->runs[i];
 
-        if (helper || !pb_gil_is_made(self))
-            change_hooks(self, one, run);
-        else if (is_to_change(one, run) && (!one->awaits || is_imported(&self->py, one->awaits)))
-            left = true;
         if (one->look && run->wanted && (run->entered || !one->enter))
             one->look(self, pb_clock_ns());
     }
@@ -450,6 +474,7 @@ void pb_collect_forked(struct pb_self *self)
             pb_collectors[i]->forked(self);
         c->runs[i].entered = false;
     }
+    c->change_at = 0;
     c->asked = c->inside = c->settings_stale = c->status_stale = c->meta_stale = false;
     c->home[0] = '\0';
 }

@@ -35,6 +35,9 @@ enum {
 #define PAGE_MOST 65536u
 #define RARELY 1000         /* a walk of t is not repeated for so many t */
 #define TRIAL (1 << 20)
+#define TRIALS 3
+#define SLOW_NS 50000u      /* to begin with */
+#define SLOWEST_NS 1000000u /* later, when there are more free blocks */
 #define ADDRESS_MOST (1ull << 56)
 #define SEGMENTS_MAX 8
 
@@ -153,40 +156,44 @@ static uintptr_t find_between(const struct module *m, uintptr_t from, uintptr_t 
     return 0;
 }
 
-static double sum(const struct pb_heap_info *info)
+double pb_heap_info_bytes(pb_heap_info_fn *ask)
 {
-    return (double)info->uordblks + (double)info->hblkhd;
+    struct pb_heap_info info = ask();
+
+    return (double)info.uordblks + (double)info.hblkhd;
 }
 
 /* Another malloc may have been put before the C library's; then its count does not move. */
-static bool is_counted(pb_heap_info_fn *ask, void *(*get)(size_t), void (*give)(void *))
-{
-    struct pb_heap_info before = ask(), after;
-    void *block = get(TRIAL);
-
-    after = ask();
-    give(block);
-    return block && sum(&after) - sum(&before) >= TRIAL;
-}
-
-static void find_info(struct pb_heap *h)
+pb_heap_info_fn *pb_heap_info_find(uint64_t *ret_ns)
 {
     pb_heap_info_fn *ask = (pb_heap_info_fn *)(uintptr_t)dlsym(RTLD_DEFAULT, "mallinfo2");
     void *(*get)(size_t) = (void *(*)(size_t))(uintptr_t)dlsym(RTLD_DEFAULT, "malloc");
     void (*give)(void *) = (void (*)(void *))(uintptr_t)dlsym(RTLD_DEFAULT, "free");
+    bool counts = false;
 
-    /* Others give back what they have meanwhile. */
-    for (int i = 0; i < 3 && ask && get && give && !h->info; i++)
-        if (is_counted(ask, get, give))
-            h->info = ask;
+    *ret_ns = UINT64_MAX;
+    for (int i = 0; i < TRIALS && ask && get && give; i++) {
+        uint64_t began = pb_clock_ns(), took;
+        double before = pb_heap_info_bytes(ask);
+        void *block;
+
+        took = pb_clock_ns() - began;
+        *ret_ns = took < *ret_ns ? took : *ret_ns;
+        block = get(TRIAL);
+        /* Others give back what they have meanwhile. */
+        counts |= block && pb_heap_info_bytes(ask) - before >= TRIAL;
+        give(block);
+    }
+    return counts && *ret_ns <= SLOW_NS ? ask : NULL;
 }
 
 void pb_heap_find(struct pb_heap *h, const struct pb_py *py)
 {
     struct module m;
+    uint64_t ns;
 
     if (h->tries++ == 0)
-        find_info(h);
+        h->info = pb_heap_info_find(&ns);
     h->arena_size = py->minor >= 10 ? 1 << 20 : 256 << 10;
     if (py->free_threaded || !find_module(&m, (const void *)(uintptr_t)py->PyList_Append))
         return;
@@ -206,16 +213,19 @@ double pb_heap_python(const struct pb_heap *h)
 
 double pb_heap_given(struct pb_heap *h, uint64_t now_ns)
 {
-    struct pb_heap_info info;
-    uint64_t began;
+    uint64_t began, took;
 
     if (!h->info)
         return -1;
     if (now_ns < h->info_due_ns)
         return h->given;
     began = pb_clock_ns();
-    info = h->info();
-    h->info_due_ns = now_ns + (pb_clock_ns() - began) * RARELY;
-    h->given = sum(&info);
+    h->given = pb_heap_info_bytes(h->info);
+    took = pb_clock_ns() - began;
+    h->info_due_ns = now_ns + took * RARELY;
+    /* Once it may have been us who had to wait for a processor. */
+    h->slow = took > SLOWEST_NS ? h->slow + 1 : 0;
+    if (h->slow == TRIALS)
+        h->info = NULL;
     return h->given;
 }

@@ -2,7 +2,7 @@
  * heap.h - what the two allocators of this process hold: Python's own, and the C library's.
  *
  * Owns: nothing but where to look.
- * Threads: the agent's own, without the GIL.
+ * Threads: any; a struct pb_heap is one thread's. No GIL.
  * Fails: a figure is -1 where it cannot be had: Python without pymalloc (free-threaded, or with
  * PYTHONMALLOC=malloc), another malloc than the C library's, one before glibc 2.33.
  * Not here: memory as the kernel counts it (memory.c), GPU memory (cuda.h).
@@ -24,11 +24,20 @@
 struct pb_heap_info; /* the C library's struct mallinfo2 */
 typedef struct pb_heap_info pb_heap_info_fn(void);
 
+/*
+ * The C library's count of what malloc has given out, if it counts, and quickly: it walks the lists
+ * of free blocks with malloc locked. Any thread. Or NULL. ret_ns: what asking once takes.
+ */
+pb_heap_info_fn *pb_heap_info_find(uint64_t *ret_ns);
+/* Bytes, large blocks with a mapping of their own included. */
+double pb_heap_info_bytes(pb_heap_info_fn *ask);
+
 struct pb_heap {
     int tries;        /* to find the variable; the array may have been growing */
     uintptr_t arenas; /* its address; 0: not found */
     size_t arena_size;
     pb_heap_info_fn *info; /* NULL: not to be had */
+    int slow;              /* answers that took too long, one behind the other */
     uint64_t info_due_ns;
     double given; /* as last asked for */
 };
@@ -38,8 +47,8 @@ void pb_heap_find(struct pb_heap *h, const struct pb_py *py);
 /* Bytes of Python's arenas. */
 double pb_heap_python(const struct pb_heap *h);
 /*
- * Bytes that malloc has given out, large blocks with a mapping of their own included. It walks the
- * lists of free blocks; when that takes long, the last answer serves for a while.
+ * Bytes that malloc has given out. When asking takes long, the last answer serves for a while, and
+ * when it takes too long, it is not asked any more.
  */
 double pb_heap_given(struct pb_heap *h, uint64_t now_ns);
 

@@ -143,8 +143,12 @@ struct pb_ring *pb_collect_ring(struct pb_self *self, const struct pb_ring_spec 
     for (size_t i = 0; i < c->nrings && !ring; i++)
         if (strcmp(c->rings[i].name, spec->name) == 0)
             ring = c->rings[i].ring;
-    if (!ring && c->on)
+    if (!ring && c->on) {
+        /* Who finds the ring finds out whose it is. */
+        if (atomic_exchange(&c->meta_stale, false))
+            pb_collect_write_meta(self);
         ring = make(self, spec);
+    }
     pthread_mutex_unlock(&c->lock);
     if (c->status_stale)
         pb_self_wake(self);

@@ -57,6 +57,7 @@ struct pb_collect {
     _Atomic bool asked;  /* a pending call is queued */
     _Atomic bool inside; /* a thread is at it, GIL held or given away for a moment */
     bool may_import;     /* by the one that is inside */
+    unsigned change_at;  /* by it, too: the collector to go on with */
     _Atomic uint64_t glance_ns;
     uint64_t look_ns, beat_ns; /* agent's thread: when next */
     uint64_t started_ns;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/collect/collect.h"
+#include "agent/collect/torch_grad.h"
 #include "base/clock.h"
 #include "store/tables/python_torch_trace.h"
 #include "store/tables/table.h"
@@ -69,16 +70,19 @@ static void begin(struct pb_torch *t)
     t->step_end_ns = t->optimizer_began_ns = 0;
     t->step = t->epoch = t->seq = 0;
     t->sums = (struct pb_torch_sums){0};
-    t->optimizer_seen = t->exhausted = false;
+    t->nnotes = 0;
+    t->optimizer_seen = t->outside = t->fed = t->training = false;
+    memset(t->feeds, 0, sizeof t->feeds);
+    t->feed = t->main_feed = NULL;
+    t->asked = 0;
     t->uncounted = 0;
-    t->main_optimizer = t->iterator = t->step_iterator = t->scaled = NULL;
-    t->cost_share = 0;
-    t->period = t->period_said = t->weigh_every = 0;
+    t->period_said = 0; /* what the brake knows stays true */
     t->memory_due_ns = 0;
     t->memory_peak_mb = 0;
     t->statm = -1;
     t->logs = NULL;
     t->note[0] = '\0';
+    pb_torch_memory_enter(t);
     pb_torch_memory_look(t, now);
 }
 
@@ -88,10 +92,10 @@ static void enter_parts(struct pb_torch *t)
     struct pb_err err = {0};
 
     pb_torch_values_enter(t);
-    pb_torch_patches_enter(t);
+    pb_torch_builtins_enter(t);
     pb_torch_steps_enter(t, &err);
-    if (pb_torch_backward_enter(t, &err) == 0 && !err.msg[0])
-        pb_err_set(&err, PB_FAIL, "backward of whole models, not of modules");
+    pb_torch_backward_enter(t, &err);
+    pb_torch_oom_enter(t);
     snprintf(t->note, sizeof t->note, "%.90s", err.msg);
 }
 
@@ -113,7 +117,7 @@ static int enter(struct pb_self *self, struct pb_err *err)
     t->on = true;
     /* A step that is under way is seen in part only: tracing begins with the next one. */
     t->tracing = false;
-    t->weighing = t->timing = false;
+    t->weighing = t->timing = t->ranging = false;
     pb_torch_slots_put(t);
     return 0;
 }
@@ -122,14 +126,16 @@ static void look(struct pb_self *self, uint64_t now)
 {
     struct pb_torch *t = pb_torch_state(self);
 
+    pb_torch_steps_look(t);
     /* Classes that were made since, and those that somebody else has reset. */
     pb_torch_slots_put(t);
+    pb_torch_oom_look(t);
     if (t->note[0] && !t->period_said)
         pb_torch_say(t);
     /* What waits for the GPU does not wait for a step that may not come. */
     if (now - t->step_end_ns > LONG_NS) {
         pb_torch_logs_poll(t, false);
-        pb_torch_spans_poll(t, false);
+        pb_torch_rows_poll(t, false);
     }
     if (!t->optimizer_seen && !t->tracing && !t->step && now - t->attached_ns > SOON_NS)
         t->tracing = t->self->settings.v[PB_SET_TORCH_SAMPLE_RATE] > 0 &&
@@ -141,17 +147,19 @@ static void leave(struct pb_self *self)
     struct pb_torch *t = pb_torch_state(self);
 
     t->timing = false;
-    pb_torch_spans_poll(t, true);
+    pb_torch_rows_poll(t, true);
     pb_torch_logs_poll(t, true);
-    pb_cuda_arrived(&t->cuda, &t->loss, true);
+    pb_torch_loss_arrived(t, &t->loss, true);
     pb_cuda_arrived(&t->cuda, &t->norm, true);
-    t->loss = t->norm = (struct pb_cuda_value){0};
-    t->on = t->tracing = false;
+    pb_cuda_arrived(&t->cuda, &t->unscale, true);
+    t->loss = (struct pb_torch_loss){0};
+    t->norm = t->unscale = (struct pb_cuda_value){0};
+    t->on = t->tracing = t->ranging = false;
     pb_torch_weighing_ends(t);
     pb_torch_slots_take_back(t);
     pb_torch_backward_leave(t);
     pb_torch_steps_leave(t);
-    pb_torch_patches_leave(t);
+    pb_torch_builtins_leave(t);
     pb_torch_modules_forget(t);
     t->trace = t->logs = NULL;
 }
@@ -161,11 +169,14 @@ static void forked(struct pb_self *self)
     struct pb_torch *t = pb_torch_state(self);
 
     t->on = t->tracing = false;
-    t->weighing = t->timing = false;
+    t->weighing = t->timing = t->ranging = t->engine_runs = false;
+    t->passes = 0;
     t->trace = t->logs = NULL;
+    t->named_type = NULL;
     t->statm = -1; /* the parent's */
-    t->late_n = 0;
-    t->loss = t->norm = (struct pb_cuda_value){0};
+    t->late_n = t->held_n = t->spans_held = t->nnotes = 0;
+    t->loss = (struct pb_torch_loss){0};
+    t->norm = t->unscale = (struct pb_cuda_value){0};
     pb_cuda_forked(&t->cuda);
     pb_torch_threads_forked(t);
 }

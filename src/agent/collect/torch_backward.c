@@ -1,8 +1,12 @@
 /* Backward passes: an object in place of autograd's engine that takes the time. */
+#include <pthread.h>
 #include <string.h>
+#include <sys/prctl.h>
 
+#include "agent/chores.h"
 #include "agent/collect/collect.h"
 #include "agent/collect/torch.h"
+#include "agent/collect/torch_grad.h"
 #include "base/clock.h"
 
 /*
@@ -19,8 +23,37 @@ static bool accumulates(const struct pb_py *py, struct _object *kwargs)
     return !flag || py->PyObject_IsTrue(flag) == 1;
 }
 
-static void passed(struct pb_torch *t, struct _object *args, uint64_t began, uint64_t now,
-                   int span)
+/* On a GPU it is torch's own thread that runs it. */
+bool pb_torch_in_pass(const struct pb_torch *t)
+{
+    char name[17] = "";
+
+    if (!t->passes)
+        return false;
+    return pthread_equal(t->pass_thread, pthread_self()) ||
+           (prctl(PR_GET_NAME, name) == 0 && strncmp(name, "pt_autograd", 11) == 0);
+}
+
+/* Time with any of them under way: in several threads they overlap. */
+static void begins(struct pb_torch *t, uint64_t now)
+{
+    if (t->passes++)
+        return;
+    t->passes_began_ns = now;
+    t->passes_comm_ns = pb_comm_so_far_ns(t->self, now);
+    t->pass_thread = pthread_self();
+}
+
+static void ends(struct pb_torch *t, uint64_t now, bool good)
+{
+    if (!t->passes || --t->passes || !good || !t->on)
+        return;
+    t->sums.backward_ns += now - t->passes_began_ns;
+    pb_torch_comm_inside(t, t->passes_comm_ns, now);
+}
+
+/* Before the pass: torch has just asked the same things of it, and knows where the answers are. */
+static void note_loss(struct pb_torch *t, struct _object *args)
 {
     const struct pb_py *py = &t->self->py;
     struct _object *outputs = py->PyTuple_Size(args) > 0 ? py->PyTuple_GetItem(args, 0) : NULL;
@@ -28,31 +61,75 @@ static void passed(struct pb_torch *t, struct _object *args, uint64_t began, uin
                                ? py->PyTuple_GetItem(outputs, 0) : NULL;
 
     py->PyErr_Clear();
-    t->sums.backward_ns += now - began;
+    /* Again within one step: a closure that is called several times, each time for itself. */
+    if (t->optimizer_began_ns && t->sums.backwards > t->step_backwards)
+        t->loss.done = true;
+    if (loss)
+        pb_torch_loss_add(t, loss);
+}
+
+static void passed(struct pb_torch *t, uint64_t began, uint64_t now, int span)
+{
     t->sums.backwards++;
     if (t->tracing && t->last_root)
         pb_torch_trace(t, t->last_root, t->stage_backward, t->operation_backward, began, now, span);
-    /* Of a scaled loss the value has been noted before it was scaled. */
-    if (t->on && loss && loss != t->scaled)
-        pb_torch_value_note(t, &t->loss, loss);
-    t->scaled = NULL;
+    /* If it was scaled, that will be seen before the step. */
+    pb_cuda_arrived(&t->cuda, &t->unscale, true);
+    t->unscale = (struct pb_cuda_value){0};
+    pb_torch_feed_backward(t);
+}
+
+static struct _object *call(const struct pb_torch *t, struct _object *args, struct _object *kwargs)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *original = t->run_backward, *result;
+
+    py->Py_IncRef(original);
+    result = py->PyObject_Call(original, args, kwargs);
+    py->Py_DecRef(original);
+    return result;
+}
+
+/* A pass that counts. */
+static struct _object *watch(struct pb_torch *t, struct _object *args, struct _object *kwargs)
+{
+    struct _object *result;
+    uint64_t began, now;
+    bool noted;
+    int span;
+
+    note_loss(t, args);
+    span = t->on && t->tracing ? pb_torch_span_begins(t) : -1;
+    noted = t->ranging && t->on && pb_grad_pass_begins(t);
+    began = pb_clock_ns();
+    begins(t, began);
+    result = call(t, args, kwargs);
+    now = pb_clock_ns();
+    ends(t, now, result != NULL);
+    if (noted)
+        pb_grad_pass_ends(t, result != NULL);
+    if (result) {
+        if (!t->engine_runs)
+            pb_chores_add(t->self, PB_CHORE_COLLECT); /* torch_grad.h has waited for it */
+        t->engine_runs = true;
+        if (t->on)
+            passed(t, began, now, span);
+    } else if (t->on) {
+        pb_torch_oom_check(t, NULL, began);
+    }
+    return result;
 }
 
 static struct _object *run(struct _object *unused, struct _object *args, struct _object *kwargs)
 {
     struct pb_torch *t = pb_torch_state(pb_self());
-    const struct pb_py *py = &t->self->py;
-    struct _object *original = t->run_backward, *result;
-    int span = t->on && t->tracing ? pb_torch_span_begins(t) : -1;
-    uint64_t began = pb_clock_ns();
 
     (void)unused;
-    py->Py_IncRef(original);
-    result = py->PyObject_Call(original, args, kwargs);
-    py->Py_DecRef(original);
-    if (result && t->on && accumulates(py, kwargs))
-        passed(t, args, began, pb_clock_ns(), span);
-    return result;
+    pb_grad_pass_disturbed(t);
+    /* One inside of another, as with checkpoints of the older kind, is part of that one's time. */
+    if (t->on && accumulates(&t->self->py, kwargs) && !pb_torch_in_pass(t))
+        return watch(t, args, kwargs);
+    return call(t, args, kwargs);
 }
 
 /* Python keeps a pointer to it. */

@@ -5,21 +5,16 @@
 #include "agent/arch/symver.h"
 #include "agent/collect/collect.h"
 #include "agent/collect/torch.h"
+#include "agent/collect/torch_grad.h"
 #include "base/clock.h"
-#include "store/tables/python_torch_trace.h"
 #include "store/tables/table.h"
 
 /* One call in so many has its own cost taken, with two more looks at the clock. */
 #define COST_EVERY 64
 /* What the two looks at the clock do not see: the slot's call and return. */
 #define AROUND_NS 10.0
-
-enum {
-#define X(name, type, unit, doc) AT_##name,
-    PB_PYTHON_TORCH_TRACE(X)
-#undef X
-        NCOLUMNS
-};
+/* So long after it began a call gets its row, whether the others of its step are over or not. */
+#define NOTES_NS 5000000u
 
 /* A thread that ends gives its place back. */
 static void thread_ends(void *thread)
@@ -64,40 +59,23 @@ void pb_torch_threads_forked(struct pb_torch *t)
             thread_ends(&t->threads[i]);
 }
 
-static void put(struct pb_torch *t, const struct pb_torch_row *r)
-{
-    union pb_cell row[NCOLUMNS];
-
-    row[AT_timestamp].i = (int64_t)r->began_ns + t->wall_offset_ns;
-    row[AT_step].i = r->step;
-    row[AT_seq].i = r->seq;
-    row[AT_module].name = r->name;
-    row[AT_module_type].name = r->type;
-    row[AT_stage].name = r->stage;
-    row[AT_operation_name].name = r->operation;
-    row[AT_duration_ms].d = (double)(r->ended_ns - r->began_ns) / 1e6;
-    row[AT_gpu_ms].d = r->gpu_ms;
-    row[AT_allocated].d = r->allocated_mb;
-    row[AT_max_allocated].d = t->memory_peak_mb;
-    row[AT_cached].d = t->cached_mb;
-    row[AT_allocated_delta].d = r->delta_mb;
-    pb_ring_append(t->trace, row);
-}
-
 int pb_torch_span_begins(struct pb_torch *t)
 {
     return t->timing ? pb_cuda_span_begin(&t->cuda, &t->self->py) : -1;
 }
 
 /* The row waits until the GPU has come that far. */
-static bool keep(struct pb_torch *t, const struct pb_torch_row *r, int span)
+static bool hold(struct pb_torch *t, struct pb_torch_row *r, int span)
 {
+    const struct pb_cuda_span *s;
+
     if (span < 0 || !t->timing)
         return false;
     pb_cuda_span_end(&t->cuda, &t->self->py, span);
-    if ((unsigned)span >= t->cuda.nspans || !t->cuda.spans[span].ended)
+    s = &t->cuda.spans[span];
+    if (!t->on || (unsigned)span >= t->cuda.nspans || !s->ended)
         return false;
-    t->spans[span] = *r;
+    pb_torch_hold(t, r, s->from, s->to, &t->spans_held);
     return true;
 }
 
@@ -106,27 +84,12 @@ void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uin
 {
     struct pb_torch_row r = {
         .name = names->name, .type = names->type, .stage = stage, .operation = operation,
-        .step = t->step, .seq = t->seq++, .began_ns = began_ns, .ended_ns = ended_ns,
+        .began_ns = began_ns, .ended_ns = ended_ns,
         .gpu_ms = pb_null_real(), .allocated_mb = t->memory_mb, .delta_mb = pb_null_real()};
 
     t->sums.rows++;
-    if (!keep(t, &r, span))
-        put(t, &r);
-}
-
-void pb_torch_spans_poll(struct pb_torch *t, bool all)
-{
-    struct pb_cuda *c = &t->cuda;
-
-    if (!c->nspans || t->timing || (!all && !pb_cuda_spans_done(c)))
-        return;
-    for (unsigned i = 0; i < c->nspans; i++) {
-        if (!c->spans[i].ended)
-            continue;
-        t->spans[i].gpu_ms = pb_cuda_span_ms(c, (int)i);
-        put(t, &t->spans[i]);
-    }
-    pb_cuda_spans_clear(c);
+    if (!hold(t, &r, span))
+        pb_torch_put(t, &r);
 }
 
 /* In a step that is weighed or timed. No exception pending. */
@@ -137,43 +100,100 @@ static void record_more(struct pb_torch *t, const struct pb_torch_call *c, struc
 
         r->allocated_mb = now;
         r->delta_mb = now - c->memory_mb;
+        c->module->own_mb = (float)(r->delta_mb - c->inner_mb);
+        if (c->outer)
+            c->outer->inner_mb += r->delta_mb;
         if (now > t->memory_peak_mb)
             t->memory_peak_mb = now;
+        if (t->sums.weigh_ns > PB_TORCH_WEIGH_NS && t->on) {
+            t->weigh_next += t->sums.weighed;
+            pb_torch_weighing_ends(t);
+        }
     }
-    if (!t->on || keep(t, r, c->span))
+    if (!t->on || hold(t, r, c->span))
         return;
-    put(t, r);
+    pb_torch_put(t, r);
+}
+
+static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torch_note *n)
+{
+    return (struct pb_torch_row){
+        .name = n->name, .type = n->type, .stage = t->stage_forward, .operation = n->operation,
+        .began_ns = n->began_ns, .ended_ns = n->ended_ns, .gpu_ms = pb_null_real(),
+        .delta_mb = pb_null_real(), .allocated_mb = t->memory_mb};
+}
+
+/*
+ * A row goes to as many pages as the table has columns. Many at once cost little more than one: the
+ * pages are all in the caches after the first.
+ */
+void pb_torch_notes_write(struct pb_torch *t)
+{
+    uint64_t began = pb_clock_ns();
+    uint32_t n = t->nnotes;
+
+    t->nnotes = 0;
+    t->sums.rows += n;
+    for (uint32_t i = 0; i < n; i++) {
+        struct pb_torch_row r = row_of(t, &t->notes[i]);
+
+        pb_torch_put(t, &r);
+    }
+    t->sums.own_ns += pb_clock_ns() - began;
 }
 
 static void record(struct pb_torch *t, const struct pb_torch_call *c, uint64_t now, bool failed)
 {
     const struct pb_torch_module *m = c->module;
-    struct pb_torch_row r;
+    struct pb_torch_note *n = &t->notes[t->nnotes];
 
-    r.name = m->name;
-    r.type = m->type;
-    r.stage = t->stage_forward;
-    r.operation = m->operation;
-    r.step = t->step;
-    r.seq = t->seq++;
-    r.began_ns = c->began_ns;
-    r.ended_ns = now;
-    r.gpu_ms = r.delta_mb = pb_null_real();
-    r.allocated_mb = t->memory_mb;
-    t->sums.rows++;
-    if (__builtin_expect((t->weighing || t->timing) && !failed, 0))
+    *n = (struct pb_torch_note){c->began_ns, now, m->name, m->type, m->operation};
+    if (__builtin_expect((t->weighing || t->timing) && !failed, 0)) {
+        struct pb_torch_row r = row_of(t, n);
+
+        t->sums.rows++;
         record_more(t, c, &r);
-    else
-        put(t, &r);
+        return;
+    }
+    if (++t->nnotes == PB_TORCH_NOTES || now - t->notes[0].began_ns > NOTES_NS)
+        pb_torch_notes_write(t);
 }
 
 static void root_ended(struct pb_torch *t, const struct pb_torch_call *c, struct _object *object,
                        uint64_t now, bool failed)
 {
-    t->sums.forward_ns += now - c->began_ns;
-    t->last_root = c->module;
+    uint64_t began = pb_clock_ns();
+
+    if (t->passes && pb_torch_in_pass(t))
+        return; /* what a checkpoint computes again is backward's time */
+    pb_torch_comm_inside(t, c->comm_ns, now);
+    if (!failed) /* else there is an exception */
+        pb_torch_feed_forward(t, object, c->module->has_children, now - c->began_ns);
+    else if (t->training)
+        t->sums.forward_ns += now - c->began_ns;
+    pb_torch_own(t, began);
+    if (!t->on)
+        return;
+    /* A backward pass goes by the name of the model, not by that of a loss after it. */
+    if (t->root_is_old || c->module->has_children || !t->last_root || !t->last_root->has_children)
+        t->last_root = c->module;
+    t->root_is_old = false;
     if (!failed && c->module->has_children && !t->optimizer_seen)
         pb_torch_forward_counts(t, object);
+}
+
+/* Where looks are slow the calls of one step are weighed in several. */
+static void weigh(struct pb_torch *t, struct pb_torch_call *call)
+{
+    uint64_t began = pb_clock_ns();
+
+    if (t->weigh_skip) {
+        t->weigh_skip--;
+        return;
+    }
+    call->memory_mb = pb_torch_memory_now(t);
+    t->sums.weighed++;
+    t->sums.weigh_ns += 2 * (pb_clock_ns() - began); /* there is another look at its end */
 }
 
 static __attribute__((noinline)) void begin_more(struct pb_torch *t, struct pb_torch_call *call,
@@ -184,7 +204,7 @@ static __attribute__((noinline)) void begin_more(struct pb_torch *t, struct pb_t
     if (!call->module)
         call->module = pb_torch_module_meet(t, object, call->outer);
     if (t->on && t->weighing)
-        call->memory_mb = pb_torch_memory_now(t);
+        weigh(t, call);
     if (t->on && t->timing)
         call->span = pb_torch_span_begins(t);
     t->sums.own_ns += pb_clock_ns() - began;
@@ -194,7 +214,8 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
                                struct _object *object, struct _object *args,
                                struct _object *kwargs)
 {
-    struct pb_torch_call call = {.outer = th->top, .depth = th->depth, .span = -1};
+    struct pb_torch_call call = {.outer = th->top, .depth = th->depth, .span = -1,
+                                 .number = UINT64_MAX};
     bool tracing = t->tracing, taken = tracing && t->calls++ % COST_EVERY == 0, weighed;
     uint64_t entered = taken ? pb_clock_ns() : 0, now;
     struct _object *result;
@@ -205,24 +226,34 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
         taken = false;
     }
     weighed = t->weighing || t->timing;
+    if (__builtin_expect(t->ranging, 0))
+        call.number = pb_grad_state(t->self)->next_number();
     th->top = &call;
     th->depth++;
     call.began_ns = pb_clock_ns();
+    if (call.depth == 0)
+        call.comm_ns = pb_comm_so_far_ns(t->self, call.began_ns);
     result = t->call_was(object, args, kwargs);
     now = pb_clock_ns();
     th->top = call.outer;
     th->depth = call.depth;
+    if (__builtin_expect(!result, 0) && t->on)
+        pb_torch_oom_check(t, &call, call.began_ns);
     /* The entry may have been given to another module meanwhile, or the collector have left. */
     if (!t->on || !call.module || call.module->object != object)
         return result;
     if (tracing && t->tracing) {
         record(t, &call, now, !result);
+        if (__builtin_expect(t->ranging && call.number != UINT64_MAX, 0))
+            pb_grad_call_ends(t, &call, now, !result);
         if (weighed)
             t->sums.own_ns += pb_clock_ns() - now;
         else if (taken)
             pb_torch_take_call(t, AROUND_NS + (double)(call.began_ns - entered +
                                                        pb_clock_ns() - now));
     }
+    if (th->depth == 0 && t->on && t->nnotes)
+        pb_torch_notes_write(t);
     if (th->depth == 0 && t->on)
         root_ended(t, &call, object, now, !result);
     return result;

@@ -1,9 +1,10 @@
 #include "agent/collect/torch_comm.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/collect/collect.h"
-#include "agent/collect/torch.h"
 #include "base/clock.h"
 #include "store/tables/table.h"
 
@@ -39,90 +40,15 @@ struct pb_comm *pb_comm_state(struct pb_self *self)
     return pb_collect_state(self, &pb_collector_torch_comm);
 }
 
-struct pb_comm_op *pb_comm_take(struct pb_comm *c)
-{
-    for (size_t i = 0; i < PB_COMM_OPS; i++) {
-        int expected = PB_COMM_FREE;
-
-        if (!atomic_compare_exchange_strong(&c->ops[i].life, &expected, PB_COMM_TAKEN))
-            continue;
-        if (i >= c->ops_used)
-            c->ops_used = i + 1;
-        c->ops[i].matched = false;
-        c->ops[i].by_torch = false;
-        c->ops[i].name = NULL;
-        c->ops[i].holders = 1;
-        c->ops[i].work = c->ops[i].weak = NULL;
-        c->ops[i].ring_number = c->ring_number;
-        return &c->ops[i];
-    }
-    return NULL;
-}
-
-static void append(struct pb_comm *c, const struct pb_comm_op *op)
-{
-    struct pb_ring *ring = c->ring;
-
-    /* Names in the row are numbers in one ring and mean nothing in another. */
-    if (ring && c->on && op->ring_number == c->ring_number)
-        pb_ring_append(ring, op->row);
-}
-
-static void write_end(struct pb_comm *c, struct pb_comm_op *op, uint32_t state, uint64_t now)
-{
-    op->row[PB_COMM_AT_state].name = state;
-    if (now)
-        op->row[PB_COMM_AT_latency_ms].d = (double)(now - op->began_ns) / 1e6;
-    append(c, op);
-}
-
-void pb_comm_end(struct pb_comm *c, struct pb_comm_op *op, uint32_t state, uint64_t now)
-{
-    int expected = PB_COMM_OPEN;
-
-    /* Torch's word and the return of a wait may come at once, from two threads. */
-    if (atomic_compare_exchange_strong(&op->life, &expected, PB_COMM_ENDED))
-        write_end(c, op, state, now);
-}
-
-void pb_comm_drop(struct pb_comm_op *op)
-{
-    if (atomic_fetch_sub(&op->holders, 1) == 1)
-        op->life = PB_COMM_FREE;
-}
-
-void pb_comm_begin(struct pb_comm *c, struct pb_comm_op *op, uint32_t state)
-{
-    op->row[PB_COMM_AT_timestamp].i = pb_clock_wall_ns();
-    op->row[PB_COMM_AT_latency_ms].d = pb_null_real();
-    op->row[PB_COMM_AT_state].name = state;
-    op->began_ns = pb_clock_ns();
-    append(c, op);
-    op->life = PB_COMM_OPEN;
-}
-
 /* GIL: Python will say no more of it. */
 static void let_go(struct pb_comm *c, struct pb_comm_op *op)
 {
     struct _object *weak = op->weak;
 
+    c->handles -= op->work != NULL;
     op->work = op->weak = NULL;
     c->self->py.Py_DecRef(weak);
     pb_comm_drop(op);
-}
-
-/* Begun on a GPU: its row says so until the end. */
-static bool on_device(const struct pb_comm *c, const struct pb_comm_op *op)
-{
-    return op->row[PB_COMM_AT_state].name == c->enqueued;
-}
-
-static void count_time(struct pb_comm *c, uint64_t ns)
-{
-    struct pb_torch *t = pb_torch_state(c->self);
-
-    if (t && t->on)
-        t->sums.comm_ns += ns;
 }
 
 /* GIL, no exception pending. */
@@ -130,14 +56,25 @@ static struct pb_comm_op *begin(struct pb_comm *c, size_t kind, struct _object *
                                 struct _object *kwargs)
 {
     struct pb_comm_op *op = pb_comm_take(c);
-    bool device = false;
 
     if (!op)
         return NULL;
-    pb_comm_describe(c, kind, args, kwargs, op, &device);
+    pb_comm_describe(c, kind, args, kwargs, op);
     op->name = pb_comm_kinds[kind].op;
-    pb_comm_begin(c, op, device ? c->enqueued : c->started);
+    pb_comm_begin(c, op, op->device ? c->enqueued : c->started);
+    pb_comm_busy(c, op->began_ns);
+    op->caller = (uintptr_t)pthread_self();
+    c->calls++;
     return op;
+}
+
+/* GIL, no exception pending. */
+static void keep_handle(struct pb_comm *c, struct pb_comm_op *op, struct _object *work)
+{
+    op->work = work;
+    c->handles++;
+    op->weak = c->self->py.PyWeakref_NewRef(work, NULL);
+    c->self->py.PyErr_Clear();
 }
 
 /* GIL; an exception is pending when there is no result. */
@@ -146,14 +83,14 @@ static void returned(struct pb_comm *c, struct pb_comm_op *op, struct _object *r
     const struct pb_py *py = &c->self->py;
     uint64_t now = pb_clock_ns();
 
-    count_time(c, now - op->began_ns);
+    pb_comm_idle(c, now);
+    if (result && op->coalesced)
+        return; /* its handle is that of all of them, when they end */
     if (result && result != py->none) {
-        op->work = result;
-        op->weak = py->PyWeakref_NewRef(result, NULL);
-        py->PyErr_Clear();
+        keep_handle(c, op, result);
         return;
     }
-    if (!result || !on_device(c, op))
+    if (!result || !op->device)
         pb_comm_end(c, op, result ? c->done : c->failed, now);
     let_go(c, op);
 }
@@ -166,32 +103,90 @@ static struct _object *on_operation(struct _object *number, struct _object *args
     const struct pb_py *py = &c->self->py;
     size_t kind = (size_t)py->PyLong_AsLongLong(number);
     struct pb_comm_op *op = c->on ? begin(c, kind, args, kwargs) : NULL;
+    bool quiet = op && pb_comm_quiet_begin(c, kind, args, kwargs, op);
     struct _object *result = py->PyObject_Call(c->methods[kind].call, args, kwargs);
 
-    if (op && result)
+    if (quiet)
+        pb_comm_quiet_end(c);
+    if (op) {
+        op->caller = 0;
+        c->calls--;
+    }
+    /* The collector may have left meanwhile, and come again. */
+    if (op && result && c->on && op->ring_number == c->ring_number)
         pb_comm_settle(c, kind, args, op);
     if (op)
         returned(c, op, result);
     return result;
 }
 
-/* GIL; an exception is pending when the wait failed. */
-static void waited(struct pb_comm *c, const struct _object *work, bool good, uint64_t now)
+/* The operations that were collected have gone to the GPU; work is the handle of all. */
+static void coalesced(struct pb_comm *c, struct _object *work)
 {
+    const struct pb_py *py = &c->self->py;
+
     for (size_t i = 0; i < c->ops_used; i++) {
         struct pb_comm_op *op = &c->ops[i];
 
+        if (!op->coalesced || op->caller || op->work || op->life != PB_COMM_OPEN)
+            continue;
+        if (work && work != py->none) {
+            keep_handle(c, op, work);
+        } else {
+            if (!work)
+                pb_comm_end(c, op, c->failed, pb_clock_ns());
+            let_go(c, op);
+        }
+    }
+}
+
+enum { START_COALESCING, END_COALESCING, REGISTER, SET_SEQUENCE };
+
+/* In place of other methods of ProcessGroup: number of the method, (group, …). */
+static struct _object *on_making(struct _object *number, struct _object *args,
+                                 struct _object *kwargs)
+{
+    struct pb_comm *c = pb_comm_state(pb_self());
+    const struct pb_py *py = &c->self->py;
+    size_t which = (size_t)py->PyLong_AsLongLong(number);
+    struct _object *result;
+
+    if (which == START_COALESCING)
+        c->gpu.coalescing++;
+    result = py->PyObject_Call(c->makers[which].call, args, kwargs);
+    if (which == END_COALESCING || (which == START_COALESCING && !result))
+        c->gpu.coalescing -= c->gpu.coalescing > 0;
+    if (!c->on)
+        return result;
+    if (which == END_COALESCING)
+        coalesced(c, result);
+    if (which == REGISTER && py->PyTuple_Size(args) > 0)
+        pb_comm_backends_forget(c, py->PyTuple_GetItem(args, 0));
+    if (result && which >= REGISTER)
+        pb_comm_cxx_look(c);
+    return result;
+}
+
+/* GIL; an exception is pending when the wait failed. */
+static void waited(struct pb_comm *c, const struct _object *work, bool good, uint64_t now)
+{
+    int left = c->handles;
+
+    for (size_t i = 0; left > 0 && i < c->ops_used; i++) {
+        struct pb_comm_op *op = &c->ops[i];
+
+        left -= op->work != NULL;
         if (op->work != work)
             continue;
-        /*
-         * A stream waits, not the host: it is not done. Nor may the GPU be asked: somebody may be
-         * capturing a graph, which that would break.
-         */
-        if (!good || !on_device(c, op))
+        /* A stream waits, not the host: it is not done, but what comes behind it on the stream is
+         * later than that. */
+        if (good && (op->coalesced || op->by_wait))
+            pb_comm_gpu_ends(c, op);
+        if (!good || !op->device)
             pb_comm_end(c, op, good ? c->done : c->failed, now);
         /* Torch says only that it is over. */
         if (!good && op->row[PB_COMM_AT_state].name == c->done)
-            write_end(c, op, c->failed, now);
+            pb_comm_amend(c, op, c->failed, now);
         let_go(c, op);
     }
 }
@@ -204,14 +199,15 @@ static struct _object *on_wait(struct _object *number, struct _object *args,
     const struct pb_py *py = &c->self->py;
     size_t which = (size_t)py->PyLong_AsLongLong(number);
     struct _object *work = py->PyTuple_Size(args) > 0 ? py->PyTuple_GetItem(args, 0) : NULL;
-    uint64_t began = pb_clock_ns(), now;
-    struct _object *result = py->PyObject_Call(c->waits[which].call, args, kwargs);
+    struct _object *result;
+    uint64_t now;
 
-    if (c->on && work) {
-        now = pb_clock_ns();
-        count_time(c, now - began);
+    pb_comm_busy(c, pb_clock_ns());
+    result = py->PyObject_Call(c->waits[which].call, args, kwargs);
+    now = pb_clock_ns();
+    pb_comm_idle(c, now);
+    if (c->on && work)
         waited(c, work, result != NULL, now);
-    }
     return result;
 }
 
@@ -229,6 +225,16 @@ static struct pb_py_method wait_methods[] = {
     {"wait", CALLABLE(on_wait), PB_PY_VARARGS | PB_PY_KEYWORDS, NULL},
     {"synchronize", CALLABLE(on_wait), PB_PY_VARARGS | PB_PY_KEYWORDS, NULL},
 };
+static struct pb_py_method makings[] = {
+    [START_COALESCING] = {"_start_coalescing", CALLABLE(on_making),
+                          PB_PY_VARARGS | PB_PY_KEYWORDS, NULL},
+    [END_COALESCING] = {"_end_coalescing", CALLABLE(on_making), PB_PY_VARARGS | PB_PY_KEYWORDS,
+                        NULL},
+    [REGISTER] = {"_register_backend", CALLABLE(on_making), PB_PY_VARARGS | PB_PY_KEYWORDS, NULL},
+    [SET_SEQUENCE] = {"_set_sequence_number_for_group", CALLABLE(on_making),
+                      PB_PY_VARARGS | PB_PY_KEYWORDS, NULL},
+};
+#define MAKINGS (sizeof makings / sizeof *makings)
 
 /* What stands in the class itself; a reference, or NULL. */
 static struct _object *own_attribute(const struct pb_py *py, struct _object *type,
@@ -317,7 +323,7 @@ static uint32_t job_name(struct pb_comm *c)
     if (len) {
         job[len++] = ':';
         len += variable(c, get, "MASTER_PORT", job + len, 16);
-        name = pb_ring_name(c->ring, job, len);
+        name = pb_comm_name(c, job, len);
     }
     py->PyErr_Clear();
     py->Py_DecRef(get);
@@ -326,45 +332,34 @@ static uint32_t job_name(struct pb_comm *c)
     return name;
 }
 
-/* Where each group stood when we came: who already waits then has begun one more. */
-static void note_groups(struct pb_comm *c)
+/* Where a group stood when we came: who already waits then has begun one more. */
+static void note_group(struct pb_comm *c, struct _object *group)
 {
-    const struct pb_py *py = &c->self->py;
-    struct _object *names = py->PyObject_GetAttrString(c->module, "_pg_names");
-    struct _object *group, *value;
     struct pb_comm_op op = {.ring_number = c->ring_number};
-    ssize_t at = 0;
+    struct pb_comm_group *g = pb_comm_group(c, group);
 
-    py->PyErr_Clear();
-    while (names && py->PyDict_Next(names, &at, &group, &value)) {
-        struct pb_comm_group *g = pb_comm_group(c, group);
-
-        pb_comm_blank(c, op.row);
-        if (!g)
-            continue;
-        op.row[PB_COMM_AT_group_name].name = g->name;
-        op.row[PB_COMM_AT_group_size].i = g->size;
-        op.row[PB_COMM_AT_seq].i = pb_comm_sequence(c, group);
-        if (op.row[PB_COMM_AT_seq].i >= 0)
-            pb_comm_begin(c, &op, c->seen);
-    }
-    py->PyErr_Clear();
-    py->Py_DecRef(names);
+    if (!g)
+        return;
+    pb_comm_blank(c, op.row);
+    op.row[PB_COMM_AT_group_name].name = g->name;
+    op.row[PB_COMM_AT_group_size].i = g->size;
+    op.row[PB_COMM_AT_seq].i = pb_comm_sequence(c, group, true);
+    if (op.row[PB_COMM_AT_seq].i >= 0)
+        pb_comm_begin(c, &op, c->seen);
 }
 
 static void name_things(struct pb_comm *c)
 {
-    struct pb_ring *r = c->ring;
-
-    c->started = pb_ring_name(r, "started", 7);
-    c->enqueued = pb_ring_name(r, "enqueued", 8);
-    c->done = pb_ring_name(r, "done", 4);
-    c->failed = pb_ring_name(r, "failed", 6);
-    c->dropped = pb_ring_name(r, "dropped", 7);
-    c->seen = pb_ring_name(r, "seen", 4);
+    c->started = pb_comm_name(c, "started", 7);
+    c->enqueued = pb_comm_name(c, "enqueued", 8);
+    c->done = pb_comm_name(c, "done", 4);
+    c->failed = pb_comm_name(c, "failed", 6);
+    c->dropped = pb_comm_name(c, "dropped", 7);
+    c->captured = pb_comm_name(c, "captured", 8);
+    c->seen = pb_comm_name(c, "seen", 4);
     c->job = job_name(c);
     for (size_t i = 0; pb_comm_kinds[i].method; i++)
-        c->ops_named[i] = pb_ring_name(r, pb_comm_kinds[i].op, strlen(pb_comm_kinds[i].op));
+        c->ops_named[i] = pb_comm_name(c, pb_comm_kinds[i].op, strlen(pb_comm_kinds[i].op));
 }
 
 static int put_all(struct pb_comm *c, struct _object *group, struct _object *work,
@@ -377,7 +372,38 @@ static int put_all(struct pb_comm *c, struct _object *group, struct _object *wor
         found += put(py, &c->methods[i], group, &operations[i], i);
     for (size_t i = 0; i < 2; i++)
         put(py, &c->waits[i], work, &wait_methods[i], i);
+    for (size_t i = 0; i < MAKINGS; i++)
+        put(py, &c->makers[i], group, &makings[i], i);
     return found ? 0 : pb_err_set(err, PB_FAIL, "torch's process groups have no known methods");
+}
+
+/* A program may have its rank from elsewhere than the environment. */
+static void learn_rank(struct pb_comm *c)
+{
+    const struct pb_py *py = &c->self->py;
+    int64_t rank = -1;
+
+    if (c->self->collect.rank < 0)
+        rank = pb_comm_int(py, c->module, "get_rank", true);
+    if (rank >= 0)
+        pb_collect_rank(c->self, rank, pb_comm_int(py, c->module, "get_world_size", true), -1);
+}
+
+/* What names a backend of a group: from torch 2.0 on a group may have several. */
+static void make_devices(struct pb_comm *c, struct _object *group)
+{
+    static const char *const names[PB_COMM_BACKENDS] = {"cuda", "cpu"};
+    const struct pb_py *py = &c->self->py;
+    struct _object *has = py->PyObject_GetAttrString(group, "_get_backend");
+    struct _object *torch = has ? pb_collect_module(c->self, "torch") : NULL;
+    struct _object *device = torch ? py->PyObject_GetAttrString(torch, "device") : NULL;
+
+    for (int i = 0; device && i < PB_COMM_BACKENDS; i++)
+        c->devices[i] = py->PyObject_CallFunction(device, "s", names[i]);
+    py->PyErr_Clear();
+    py->Py_DecRef(device);
+    py->Py_DecRef(torch);
+    py->Py_DecRef(has);
 }
 
 static int enter(struct pb_self *self, struct pb_err *err)
@@ -389,6 +415,7 @@ static int enter(struct pb_self *self, struct pb_err *err)
     int rc = -1;
 
     c->self = self;
+    c->pid = getpid();
     if (self->py.free_threaded)
         return pb_err_set(err, PB_FAIL, "not for interpreters without a GIL");
     module = pb_collect_module(self, "torch.distributed.distributed_c10d");
@@ -404,9 +431,11 @@ static int enter(struct pb_self *self, struct pb_err *err)
         py->Py_IncRef(module);
         c->sequence = py->PyObject_GetAttrString(group, "_get_sequence_number_for_group");
         py->PyErr_Clear();
+        make_devices(c, group);
     }
     pb_comm_groups_forget(c);
     c->ring_number++;
+    learn_rank(c);
     c->ring = pb_collect_ring(self, &table);
     if (!c->ring) {
         pb_err_set(err, PB_FAIL, "there is no room for python.comm");
@@ -418,7 +447,7 @@ static int enter(struct pb_self *self, struct pb_err *err)
     if (pb_comm_cxx_enter(c, &part) < 0)
         pb_collect_note(self, part.msg);
     c->on = true;
-    note_groups(c);
+    pb_comm_groups_look(c, note_group);
     rc = 0;
 out:
     py->Py_DecRef(work);
@@ -440,19 +469,26 @@ static bool is_completed(const struct pb_py *py, struct _object *work)
     return yes;
 }
 
+/*
+ * A handle of work on a GPU is not asked: it would ask the driver in a way that breaks a graph that
+ * somebody captures.
+ */
 static void look_at(struct pb_comm *c, struct pb_comm_op *op, uint64_t now)
 {
     const struct pb_py *py = &c->self->py;
     struct _object *work = op->weak ? py->PyObject_CallFunction(op->weak, NULL) : NULL;
+    bool unmarked = !op->by_torch;
 
+    if (op->device)
+        unmarked = (op->coalesced || op->by_wait) && op->marks != PB_COMM_BOTH;
     py->PyErr_Clear();
     if (!work)
         return;
     if (work == py->none) {
-        if (!op->by_torch && !on_device(c, op))
+        if (unmarked)
             pb_comm_end(c, op, c->dropped, 0);
         let_go(c, op);
-    } else if (!op->by_torch && !on_device(c, op) && is_completed(py, work)) {
+    } else if (unmarked && !op->device && is_completed(py, work)) {
         pb_comm_end(c, op, c->done, now);
         let_go(c, op);
     }
@@ -466,6 +502,7 @@ static void look(struct pb_self *self, uint64_t now)
     for (size_t i = 0; i < c->ops_used; i++)
         if (c->ops[i].work)
             look_at(c, &c->ops[i], now);
+    pb_comm_gpu_poll(c);
     pb_comm_cxx_look(c);
 }
 
@@ -473,15 +510,19 @@ static void leave(struct pb_self *self)
 {
     struct pb_comm *c = pb_comm_state(self);
 
+    pb_comm_gpu_poll(c);
     c->on = false;
     pb_comm_cxx_leave(c);
     for (size_t i = 0; pb_comm_kinds[i].method; i++)
         take_back(&self->py, &c->methods[i], pb_comm_kinds[i].method);
     for (size_t i = 0; i < 2; i++)
         take_back(&self->py, &c->waits[i], wait_methods[i].name);
+    for (size_t i = 0; i < MAKINGS; i++)
+        take_back(&self->py, &c->makers[i], makings[i].name);
     for (size_t i = 0; i < c->ops_used; i++)
         if (c->ops[i].work)
             let_go(c, &c->ops[i]);
+    pb_comm_gpu_forget(c);
     pb_comm_groups_forget(c);
     c->ring = NULL;
 }
@@ -490,11 +531,20 @@ static void forked(struct pb_self *self)
 {
     struct pb_comm *c = pb_comm_state(self);
 
+    c->pid = getpid();
     c->on = false;
     c->ring = NULL;
+    c->calls = c->handles = 0;
+    c->busy = c->busy_ns = 0;
+    c->cxx.in_flight = 0;
+    pb_comm_gpu_forked(c);
     /* Nobody else is here: what was under way is the parent's. */
     for (size_t i = 0; i < c->ops_used; i++) {
         c->ops[i].work = c->ops[i].weak = NULL;
+        c->ops[i].caller = 0;
+        c->ops[i].holders = 0;
         c->ops[i].life = PB_COMM_FREE;
     }
+    for (size_t i = 0; i < PB_COMM_TICKETS && i < c->cxx.next_ticket; i++)
+        c->cxx.tickets[i].op = NULL;
 }

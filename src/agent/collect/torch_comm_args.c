@@ -1,7 +1,6 @@
 /* What a call of a process group's method is about: group, ranks, bytes. */
 #include <string.h>
 
-#include "agent/collect/collect.h"
 #include "agent/collect/torch.h"
 #include "agent/collect/torch_comm.h"
 
@@ -17,66 +16,11 @@ const struct pb_comm_kind pb_comm_kinds[] = {
 _Static_assert(sizeof pb_comm_kinds / sizeof *pb_comm_kinds <= PB_COMM_KINDS + 1, "room");
 
 struct data {
+    bool any;
     int64_t bytes;
-    struct _object *dtype; /* of the first tensor; a reference */
+    uint32_t dtype; /* this one and the next: of the first tensor */
     bool device;
 };
-
-static int64_t int_attribute(const struct pb_py *py, struct _object *o, const char *name,
-                             bool call)
-{
-    struct _object *v = py->PyObject_GetAttrString(o, name), *called = NULL;
-    int64_t n = -1;
-
-    if (v && call) {
-        called = py->PyObject_CallFunction(v, NULL);
-        py->Py_DecRef(v);
-        v = called;
-    }
-    if (v)
-        n = py->PyLong_AsLongLong(v);
-    if (py->PyErr_Occurred())
-        n = -1;
-    py->PyErr_Clear();
-    py->Py_DecRef(v);
-    return n;
-}
-
-static void measure_tensor(const struct pb_py *py, struct _object *tensor, struct data *d)
-{
-    int64_t count = int_attribute(py, tensor, "numel", true);
-    int64_t size = count < 0 ? -1 : int_attribute(py, tensor, "element_size", true);
-    struct _object *flag;
-
-    if (size < 0)
-        return;
-    d->bytes += count * size;
-    if (d->dtype)
-        return;
-    d->dtype = py->PyObject_GetAttrString(tensor, "dtype");
-    flag = py->PyObject_GetAttrString(tensor, "is_cpu");
-    d->device = flag && py->PyObject_IsTrue(flag) == 0;
-    py->PyErr_Clear();
-    py->Py_DecRef(flag);
-}
-
-/* A tensor, or lists of them in lists. */
-static void measure(const struct pb_py *py, struct _object *o, struct data *d, int depth)
-{
-    ssize_t n = py->PyList_Size(o);
-    bool tuple = n < 0;
-
-    py->PyErr_Clear();
-    if (tuple)
-        n = py->PyTuple_Size(o);
-    py->PyErr_Clear();
-    if (n < 0) {
-        measure_tensor(py, o, d);
-        return;
-    }
-    for (ssize_t i = 0; depth < NESTING_MAX && i < n && i < LIST_MAX; i++)
-        measure(py, tuple ? py->PyTuple_GetItem(o, i) : py->PyList_GetItem(o, i), d, depth + 1);
-}
 
 static uint32_t dtype_name(struct pb_comm *c, struct _object *dtype)
 {
@@ -94,7 +38,7 @@ static uint32_t dtype_name(struct pb_comm *c, struct _object *dtype)
     text = py->PyObject_Str(dtype);
     s = text ? py->PyUnicode_AsUTF8AndSize(text, &len) : NULL;
     if (s && len > 6 && strncmp(s, "torch.", 6) == 0)
-        name = pb_ring_name(c->ring, s + 6, (size_t)len - 6);
+        name = pb_comm_name(c, s + 6, (size_t)len - 6);
     py->PyErr_Clear();
     py->Py_DecRef(text);
     if (at < PB_COMM_DTYPES) {
@@ -105,123 +49,59 @@ static uint32_t dtype_name(struct pb_comm *c, struct _object *dtype)
     return name;
 }
 
-/* value of a dict that is an attribute of the module, by key; a reference, or NULL */
-static struct _object *looked_up(struct pb_comm *c, const char *dict_name, struct _object *key)
+static void add(struct data *d, int64_t bytes, uint32_t dtype, bool device)
 {
-    const struct pb_py *py = &c->self->py;
-    struct _object *dict = c->module ? py->PyObject_GetAttrString(c->module, dict_name) : NULL;
-    struct _object *get = dict ? py->PyObject_GetAttrString(dict, "get") : NULL;
-    struct _object *value = get ? py->PyObject_CallFunction(get, "O", key) : NULL;
-
-    py->PyErr_Clear();
-    py->Py_DecRef(get);
-    py->Py_DecRef(dict);
-    if (value == py->none) {
-        py->Py_DecRef(value);
-        value = NULL;
+    d->bytes += bytes;
+    if (!d->any) {
+        d->dtype = dtype;
+        d->device = device;
     }
-    return value;
+    d->any = true;
 }
 
-/* torch calls the group of all ranks "0". */
-static uint32_t group_name(struct pb_comm *c, struct _object *group, bool *ret_all)
+/* Of any class. */
+static void measure_tensor(struct pb_comm *c, struct _object *tensor, struct data *d)
 {
     const struct pb_py *py = &c->self->py;
-    struct _object *name = py->PyObject_GetAttrString(group, "group_name");
-    uint32_t id = PB_NULL_NAME;
-    ssize_t len = 0;
-    const char *s;
+    int64_t count = pb_comm_int(py, tensor, "numel", true);
+    int64_t size = count < 0 ? -1 : pb_comm_int(py, tensor, "element_size", true);
+    struct _object *dtype = size < 0 ? NULL : py->PyObject_GetAttrString(tensor, "dtype");
+    struct _object *flag = dtype ? py->PyObject_GetAttrString(tensor, "is_cpu") : NULL;
 
     py->PyErr_Clear();
-    if (!name)
-        name = looked_up(c, "_pg_names", group);
-    s = name ? py->PyUnicode_AsUTF8AndSize(name, &len) : NULL;
-    *ret_all = s && strcmp(s, "0") == 0;
-    if (*ret_all)
-        id = pb_ring_name(c->ring, "default_pg", 10);
-    else if (s)
-        id = pb_ring_name(c->ring, s, (size_t)len);
+    if (dtype)
+        add(d, count * size, dtype_name(c, dtype), flag && py->PyObject_IsTrue(flag) == 0);
     py->PyErr_Clear();
-    py->Py_DecRef(name);
-    return id;
+    py->Py_DecRef(flag);
+    py->Py_DecRef(dtype);
 }
 
-static void forget(struct pb_comm *c, struct pb_comm_group *g)
+/* A tensor, or lists of them in lists. */
+static void measure(struct pb_comm *c, struct _object *o, struct data *d, int depth)
 {
     const struct pb_py *py = &c->self->py;
+    bool tuple = false, device;
+    uint32_t dtype;
+    int64_t bytes;
+    ssize_t n;
 
-    py->Py_DecRef(g->weak);
-    py->Py_DecRef(g->ranks);
-    *g = (struct pb_comm_group){0};
-}
-
-void pb_comm_groups_forget(struct pb_comm *c)
-{
-    for (int i = 0; i < PB_COMM_GROUPS; i++)
-        forget(c, &c->groups[i]);
-    for (int i = 0; i < PB_COMM_DTYPES; i++) {
-        c->self->py.Py_DecRef(c->dtypes[i].dtype);
-        c->dtypes[i].dtype = NULL;
+    if (pb_comm_tensor_held(c, o, &bytes, &dtype, &device)) {
+        add(d, bytes, dtype, device);
+        return;
     }
-}
-
-static struct pb_comm_group *meet(struct pb_comm *c, struct pb_comm_group *g,
-                                  struct _object *group)
-{
-    const struct pb_py *py = &c->self->py;
-    bool all = false;
-
-    g->weak = py->PyWeakref_NewRef(group, NULL);
-    py->PyErr_Clear();
-    if (!g->weak)
-        return NULL;
-    g->name = group_name(c, group, &all);
-    g->size = int_attribute(py, group, "size", true);
-    g->rank = int_attribute(py, group, "rank", true);
-    g->ranks = all ? NULL : looked_up(c, "_pg_group_ranks", group);
-    /* A program may have its rank from elsewhere than the environment. */
-    if (all && g->rank >= 0 && c->self->collect.rank < 0)
-        pb_collect_rank(c->self, g->rank, g->size, -1);
-    return g;
-}
-
-struct pb_comm_group *pb_comm_group(struct pb_comm *c, struct _object *group)
-{
-    const struct pb_py *py = &c->self->py;
-    struct pb_comm_group *room = NULL;
-
-    for (int i = 0; i < PB_COMM_GROUPS; i++) {
-        struct pb_comm_group *g = &c->groups[i];
-        struct _object *now = g->weak ? py->PyObject_CallFunction(g->weak, NULL) : NULL;
-
+    n = py->PyList_Size(o);
+    if (n < 0) {
         py->PyErr_Clear();
-        py->Py_DecRef(now); /* somebody else holds it, or it is None */
-        if (now == group)
-            return g;
-        if (now == py->none)
-            forget(c, g);
-        if (!g->weak && !room)
-            room = g;
+        n = py->PyTuple_Size(o);
+        tuple = true;
     }
-    return room ? meet(c, room, group) : NULL;
-}
-
-/* From a rank in a group to the rank in the job. */
-static int64_t job_rank(const struct pb_py *py, const struct pb_comm_group *g, int64_t rank)
-{
-    struct _object *key, *value;
-    int64_t found = PB_NULL_INT;
-    ssize_t at = 0;
-
-    if (rank < 0)
-        return PB_NULL_INT;
-    if (!g->ranks)
-        return rank;
-    while (py->PyDict_Next(g->ranks, &at, &key, &value))
-        if (py->PyLong_AsLongLong(value) == rank)
-            found = py->PyLong_AsLongLong(key);
-    py->PyErr_Clear();
-    return found;
+    if (n < 0) {
+        py->PyErr_Clear();
+        measure_tensor(c, o, d);
+        return;
+    }
+    for (ssize_t i = 0; depth < NESTING_MAX && i < n && i < LIST_MAX; i++)
+        measure(c, tuple ? py->PyTuple_GetItem(o, i) : py->PyList_GetItem(o, i), d, depth + 1);
 }
 
 /* The rank that a call names: a root among its options, or the other side. */
@@ -239,42 +119,40 @@ static int64_t named_rank(const struct pb_py *py, const struct pb_comm_kind *k,
         options = kwargs ? py->PyDict_GetItemString(kwargs, "opts") : NULL;
         if (!options && n > 1)
             options = py->PyTuple_GetItem(args, n - 1);
-        rank = options ? int_attribute(py, options, "rootRank", false) : -1;
+        rank = options ? pb_comm_int(py, options, "rootRank", false) : -1;
     }
     py->PyErr_Clear();
     return rank;
 }
 
-int64_t pb_comm_sequence(struct pb_comm *c, struct _object *group)
-{
-    const struct pb_py *py = &c->self->py;
-    struct _object *v = c->sequence ? py->PyObject_CallFunction(c->sequence, "O", group) : NULL;
-    int64_t n = v ? py->PyLong_AsLongLong(v) : -1;
-
-    if (py->PyErr_Occurred())
-        n = -1;
-    py->PyErr_Clear();
-    py->Py_DecRef(v);
-    return n;
-}
-
 static void describe_ranks(struct pb_comm *c, const struct pb_comm_kind *k,
                            struct pb_comm_group *g, int64_t named, union pb_cell *row)
 {
-    const struct pb_py *py = &c->self->py;
-    int64_t mine = job_rank(py, g, g->rank), other = job_rank(py, g, named);
     bool from_other = k->role == PB_COMM_FROM_ROOT || k->role == PB_COMM_RECV;
 
-    row[PB_COMM_AT_src_rank].i = from_other ? other : mine;
+    if (g->asked != named || named < 0) {
+        g->found = pb_comm_job_rank(c, g, named);
+        g->asked = named;
+    }
+    row[PB_COMM_AT_src_rank].i = from_other ? g->found : g->mine;
     if (k->role == PB_COMM_RECV)
-        row[PB_COMM_AT_dst_rank].i = mine;
+        row[PB_COMM_AT_dst_rank].i = g->mine;
     else if (k->role == PB_COMM_TO_ROOT || k->role == PB_COMM_SEND)
-        row[PB_COMM_AT_dst_rank].i = other;
+        row[PB_COMM_AT_dst_rank].i = g->found;
 }
 
 static bool is_pair(const struct pb_comm_kind *k)
 {
     return k->role == PB_COMM_SEND || k->role == PB_COMM_RECV;
+}
+
+/* Torch's own count of the operations of a group. */
+static int64_t count_now(struct pb_comm *c, const struct pb_comm_group *g, struct _object *group,
+                         bool device)
+{
+    int64_t count = pb_comm_watched(c, g, device);
+
+    return count >= 0 ? count : pb_comm_sequence(c, group, device);
 }
 
 static void describe_group(struct pb_comm *c, const struct pb_comm_kind *k,
@@ -285,14 +163,18 @@ static void describe_group(struct pb_comm *c, const struct pb_comm_kind *k,
 
     if (!g)
         return;
-    op->before = pb_comm_sequence(c, group);
+    op->before = count_now(c, g, group, op->device);
+    op->watch = &c->watches[g - c->groups][pb_comm_backend(g, op->device)];
     row[PB_COMM_AT_group_name].name = g->name;
     row[PB_COMM_AT_group_size].i = g->size;
     if (!is_pair(k)) {
         g->counted++;
-        row[PB_COMM_AT_seq].i = op->before >= 0 ? op->before + 1 - g->skew : g->counted;
+        row[PB_COMM_AT_seq].i = op->before < 0 ? g->counted
+                                : op->before + 1 - g->skew[pb_comm_backend(g, op->device)];
         if (c->cxx.only)
             c->cxx.seq = row[PB_COMM_AT_seq].i;
+        if (op->before >= 0)
+            pb_comm_watch_told(op->watch, op->before + 1, op->before + 1);
     } else if (named >= 0 && named < PB_COMM_PEERS) {
         /* Both sides count what goes from one to the other. */
         row[PB_COMM_AT_seq].i = ++g->pairs[k->role == PB_COMM_SEND][named];
@@ -304,17 +186,28 @@ void pb_comm_settle(struct pb_comm *c, size_t kind, struct _object *args,
                     const struct pb_comm_op *op)
 {
     const struct pb_comm_kind *k = &pb_comm_kinds[kind];
-    bool pair = is_pair(k);
+    struct _object *group = c->self->py.PyTuple_GetItem(args, 0);
     struct pb_comm_group *g;
+    bool pair = is_pair(k), plain = !pair && strcmp(k->method, "monitored_barrier") != 0;
+    int backend;
     int64_t now;
 
-    /* A monitored barrier is made of messages. */
-    if (op->before < 0 || (!pair && strcmp(k->method, "monitored_barrier") != 0))
+    if (op->before < 0 || (plain && op->watch && op->watch->at))
         return;
-    g = pb_comm_group(c, c->self->py.PyTuple_GetItem(args, 0));
-    now = g ? pb_comm_sequence(c, c->self->py.PyTuple_GetItem(args, 0)) : -1;
-    if (now >= 0)
-        g->skew += now - op->before - !pair;
+    g = pb_comm_group(c, group);
+    if (!g)
+        return;
+    if (op->watch && !op->watch->at)
+        pb_comm_watch(c, g, group);
+    backend = pb_comm_backend(g, op->device);
+    if (plain) /* a monitored barrier is made of messages */
+        return;
+    now = count_now(c, g, group, op->device);
+    if (now < 0)
+        return;
+    pb_comm_watch_told(op->watch, op->before + 1, now);
+    g->skew[backend] += now - op->before - !pair;
+    c->watches[g - c->groups][backend].skew = g->skew[backend];
 }
 
 void pb_comm_blank(struct pb_comm *c, union pb_cell *row)
@@ -332,15 +225,31 @@ void pb_comm_blank(struct pb_comm *c, union pb_cell *row)
     row[PB_COMM_AT_job].name = c->job;
 }
 
+/* A barrier has no data: it is made on the GPU where the group has nothing else. */
+static bool is_on_device(struct pb_comm *c, struct _object *group)
+{
+    const struct pb_py *py = &c->self->py;
+    const struct pb_comm_group *g = pb_comm_group(c, group);
+    struct _object *get, *cpu;
+
+    if (g && g->backends[0])
+        return !g->cpu;
+    get = c->devices[1] ? py->PyObject_GetAttrString(group, "_get_backend") : NULL;
+    cpu = get ? py->PyObject_CallFunction(get, "O", c->devices[1]) : NULL;
+    py->PyErr_Clear();
+    py->Py_DecRef(get);
+    py->Py_DecRef(cpu);
+    return get && !cpu;
+}
+
 void pb_comm_describe(struct pb_comm *c, size_t kind, struct _object *args,
-                      struct _object *kwargs, struct pb_comm_op *op, bool *ret_device)
+                      struct _object *kwargs, struct pb_comm_op *op)
 {
     const struct pb_comm_kind *k = &pb_comm_kinds[kind];
     const struct pb_py *py = &c->self->py;
     union pb_cell *row = op->row;
     struct data d = {0};
 
-    op->before = -1;
     pb_comm_blank(c, row);
     row[PB_COMM_AT_op].name = c->ops_named[kind];
     if (!k->data)
@@ -348,13 +257,14 @@ void pb_comm_describe(struct pb_comm *c, size_t kind, struct _object *args,
     if (py->PyTuple_Size(args) < 1)
         return;
     if (k->data && py->PyTuple_Size(args) > k->data)
-        measure(py, py->PyTuple_GetItem(args, k->data), &d, 0);
-    if (d.dtype) {
+        measure(c, py->PyTuple_GetItem(args, k->data), &d, 0);
+    else if (!k->data)
+        d.device = is_on_device(c, py->PyTuple_GetItem(args, 0));
+    if (d.any) {
         row[PB_COMM_AT_bytes].i = d.bytes;
-        row[PB_COMM_AT_dtype].name = dtype_name(c, d.dtype);
-        py->Py_DecRef(d.dtype);
+        row[PB_COMM_AT_dtype].name = d.dtype;
     }
-    *ret_device = d.device;
+    op->device = d.device;
     describe_group(c, k, py->PyTuple_GetItem(args, 0), named_rank(py, k, args, kwargs), op);
     py->PyErr_Clear();
 }

@@ -1,13 +1,14 @@
 /*
  * Operations that torch begins by itself, as DistributedDataParallel does in C++: torch's own
- * profiling events say when they begin and end. They name the operation, but neither its group
- * nor its size: the group is told where the process has only one.
+ * profiling events say when they begin and end, and have their tensors. They do not name the
+ * group: that is the one whose counter has moved (torch_comm_watch.c), or the only one there is.
  *
  * Torch calls these functions from any thread and without the GIL, and may call `ended` for one
  * that is under way long after the callback was removed. So what they need is found once and
  * stays.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "agent/arch/hidden_return.h"
@@ -18,6 +19,7 @@
 #include "base/clock.h"
 
 #define SCOPE_USER 7
+#define TRIES 64
 #define TEST_NAME "gloo:probing_self_test"
 
 static struct pb_comm *comm(void)
@@ -25,10 +27,33 @@ static struct pb_comm *comm(void)
     return pb_comm_state(pb_self());
 }
 
+/* Torch counts it no longer among what is under way. */
+static void stop_counting(struct pb_comm *c, struct pb_comm_op *op, uint64_t now)
+{
+    if (op->counts) {
+        op->counts = false;
+        c->cxx.in_flight--;
+        pb_comm_idle(c, now);
+    }
+}
+
+/* Torch has forgotten it and said nothing. */
+static void give_up(struct pb_comm *c, struct pb_comm_op *op)
+{
+    op->by_torch = false;
+    stop_counting(c, op, pb_clock_ns());
+    pb_comm_drop(op);
+}
+
 /* The complete and the deleting destructor of an object that C++ believes to be its own. */
 static void forget(void *context)
 {
-    pb_comm_drop(context);
+    struct pb_comm_ticket *t = context;
+    struct pb_comm_op *op = atomic_exchange(&t->op, NULL);
+
+    if (op)
+        give_up(comm(), op);
+    t->taken = false;
 }
 
 static void (*const functions[])(void *) = {forget, forget};
@@ -43,66 +68,129 @@ static void forget_test(void *context)
 static void (*const test_functions[])(void *) = {forget_test, forget_test};
 static const void *const test_object[] = {test_functions};
 
+/* A message is numbered by the pair that it is between, which is not told. */
+static bool is_message(const char *name)
+{
+    return strcmp(name, "send") == 0 || strcmp(name, "recv") == 0;
+}
+
+/* Which group it is of, and its number there. */
+static void describe_group(struct pb_comm *c, union pb_cell *row, const char *name)
+{
+    struct pb_comm_watch *w = NULL;
+    int64_t seq = -1;
+
+    /* Torch may tell of it before it has counted it: then nothing has moved yet. */
+    if (c->cxx.counts_first)
+        seq = pb_comm_watch_moved(c, &w);
+    if (w) {
+        row[PB_COMM_AT_group_name].name = w->name;
+        row[PB_COMM_AT_group_size].i = w->size;
+        if (c->cxx.only)
+            c->cxx.seq = seq;
+    } else if (c->cxx.only) {
+        row[PB_COMM_AT_group_name].name = c->cxx.group;
+        row[PB_COMM_AT_group_size].i = c->cxx.size;
+        seq = is_message(name) ? -1 : ++c->cxx.seq;
+    }
+    if (seq >= 0 && !is_message(name))
+        row[PB_COMM_AT_seq].i = seq;
+}
+
 static void describe(struct pb_comm *c, struct pb_comm_op *op, const char *name)
 {
-    pb_comm_blank(c, op->row);
-    op->row[PB_COMM_AT_op].name = pb_ring_name(c->ring, name, strlen(name));
+    op->row[PB_COMM_AT_op].name = pb_comm_name(c, name, strlen(name));
     /* Whom a message is for is not known; which rank has sent it only then. */
     if (strcmp(name, "recv") != 0 && c->self->collect.rank >= 0)
         op->row[PB_COMM_AT_src_rank].i = c->self->collect.rank;
-    if (c->cxx.only) {
-        op->row[PB_COMM_AT_group_name].name = c->cxx.group;
-        op->row[PB_COMM_AT_group_size].i = c->cxx.size;
-        if (strcmp(name, "send") != 0 && strcmp(name, "recv") != 0)
-            op->row[PB_COMM_AT_seq].i = ++c->cxx.seq;
-    }
+    if (strcmp(name, "barrier") == 0)
+        op->row[PB_COMM_AT_bytes].i = 0;
+    describe_group(c, op->row, name);
 }
 
-/* What a name says: the backend in front of it, and some go by another name in Python. */
+/*
+ * What a name says: the backend in front of it, and some go by another name in Python. "send 0->1"
+ * is what NCCL's are called; "coalesced" are those that were told one by one.
+ */
 static const char *operation(const char *name, bool *ret_device)
 {
     static const char *const others[][2] = {
         {"all_reduce_barrier", "barrier"},
         {"_all_gather_base", "all_gather_into_tensor"},
         {"_reduce_scatter_base", "reduce_scatter_tensor"},
+        {"_broadcast_oop", "broadcast"},
+        {"_reduce_oop", "reduce"},
+        {"allreduce_coalesced", "all_reduce_coalesced"},
+        {"sparse_all_reduce", "all_reduce"},
+        {"recvAnySource", "recv"},
     };
 
     *ret_device = strncmp(name, "nccl:", 5) == 0;
-    if (!*ret_device && strncmp(name, "gloo:", 5) != 0)
+    if ((!*ret_device && strncmp(name, "gloo:", 5) != 0) || strcmp(name + 5, "coalesced") == 0)
         return NULL;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(name + 5, others[i][0]) == 0)
             return others[i][1];
-    return name + 5;
+    if (strncmp(name + 5, "send ", 5) == 0)
+        return "send";
+    return strncmp(name + 5, "recv ", 5) == 0 ? "recv" : name + 5;
 }
 
-/* One holder more, of an operation that has not been given up meanwhile. */
-static bool hold(struct pb_comm_op *op)
+/* The operation whose call from Python this thread is in: torch begins it within. Held, or NULL. */
+static struct pb_comm_op *caller_of(struct pb_comm *c)
 {
-    int n = op->holders;
+    uintptr_t self = (uintptr_t)pthread_self();
+    size_t n = c->calls > 0 ? c->ops_used : 0;
 
-    while (n > 0)
-        if (atomic_compare_exchange_weak(&op->holders, &n, n + 1))
-            return true;
-    return false;
+    for (size_t i = 0; i < n; i++)
+        if (c->ops[i].caller == self && pb_comm_hold(&c->ops[i])) {
+            if (c->ops[i].caller == self)
+                return &c->ops[i];
+            pb_comm_drop(&c->ops[i]);
+        }
+    return NULL;
 }
 
 /*
- * The operation that Python began and torch now speaks of, from the thread that does the work: the
- * oldest one of that name. "all_gather" stands for "all_gather_into_tensor", too. Held, or NULL.
+ * Can an event of this name be for what Python called by that one? "all_gather" stands for
+ * "all_gather_into_tensor", too, and gloo reduces before it scatters.
  */
-static struct pb_comm_op *match(struct pb_comm *c, const char *name)
+static bool is_called(const char *called, const char *name)
 {
-    size_t n = c->ops_used, len = strlen(name);
+    return strncmp(called, name, strlen(name)) == 0 ||
+           (strcmp(name, "all_reduce") == 0 && strncmp(called, "reduce_scatter", 14) == 0);
+}
+
+/* With as much data as the event has, or else the older one. */
+static bool is_better(struct pb_comm *c, const struct pb_comm_op *op,
+                      const struct pb_comm_op *than, const void *record)
+{
+    union pb_cell row[PB_COMM_COLUMNS];
+    bool fits, other_fits;
+
+    pb_comm_blank(c, row);
+    pb_comm_tensor_measure(c, record, row);
+    fits = op->row[PB_COMM_AT_bytes].i == row[PB_COMM_AT_bytes].i;
+    other_fits = than->row[PB_COMM_AT_bytes].i == row[PB_COMM_AT_bytes].i;
+    return fits > other_fits || (fits == other_fits && op->began_ns < than->began_ns);
+}
+
+/*
+ * The operation that Python began and torch now speaks of, on a thread that does the work: the
+ * oldest one of that name, with as much data if there is one. Held, or NULL.
+ */
+static struct pb_comm_op *match(struct pb_comm *c, const char *name, const void *record)
+{
+    size_t n = c->ops_used;
     struct pb_comm_op *best = NULL;
 
     for (size_t i = 0; i < n; i++) {
         struct pb_comm_op *op = &c->ops[i];
 
-        if (op->life != PB_COMM_OPEN || op->matched || !hold(op))
+        if (op->life != PB_COMM_OPEN || op->matched || !pb_comm_hold(op))
             continue;
-        if (op->life == PB_COMM_OPEN && op->name && strncmp(op->name, name, len) == 0 &&
-            (!best || op->began_ns < best->began_ns)) {
+        if (op->life == PB_COMM_OPEN && op->name && is_called(op->name, name) &&
+            (!best || is_better(c, op, best, record))) {
             if (best)
                 pb_comm_drop(best);
             best = op;
@@ -117,18 +205,105 @@ static struct pb_comm_op *match(struct pb_comm *c, const char *name)
     return best;
 }
 
+/* From now on a counter that moves tells whose an event is. */
+static void set_order(struct pb_comm *c)
+{
+    pb_comm_watch_from_here(c);
+    c->cxx.counts_first = true;
+}
+
+/* Torch has told of an operation that Python began: has it been counted by then? */
+static void learn_order(struct pb_comm *c, const struct pb_comm_op *op)
+{
+    if (c->cxx.counts_first || !op->watch || !op->watch->at || op->before < 0)
+        return;
+    if (pb_comm_watch_count(c, op->watch) > op->before)
+        set_order(c);
+}
+
 /* One that Python knows nothing of. */
-static struct pb_comm_op *begin(struct pb_comm *c, const char *name, bool device)
+static struct pb_comm_op *begin(struct pb_comm *c, const char *name, bool device,
+                                const union pb_cell *row)
 {
     struct pb_comm_op *op = c->on && c->ring ? pb_comm_take(c) : NULL;
 
     if (op) {
         op->matched = true;
+        op->device = device;
+        memcpy(op->row, row, sizeof op->row);
         describe(c, op, name);
-        if (!device && atomic_fetch_add(&c->cxx.in_flight, 1) == 0)
-            c->cxx.busy_ns = pb_clock_ns();
         pb_comm_begin(c, op, device ? c->enqueued : c->started);
     }
+    return op;
+}
+
+static struct pb_comm_ticket *take_ticket(struct pb_comm *c)
+{
+    for (int i = 0; i < TRIES; i++) {
+        struct pb_comm_ticket *t = &c->cxx.tickets[c->cxx.next_ticket++ % PB_COMM_TICKETS];
+
+        if (!atomic_exchange(&t->taken, true))
+            return t;
+    }
+    return NULL;
+}
+
+/* From now on torch says when it is over; the ticket has the hold. NULL: it says nothing. */
+static struct pb_comm_ticket *follow(struct pb_comm *c, struct pb_comm_op *op)
+{
+    struct pb_comm_ticket *t = take_ticket(c);
+
+    if (!t) {
+        pb_comm_drop(op);
+        return NULL;
+    }
+    t->functions = functions;
+    t->op = op;
+    op->coalesced = op->device && op->name && c->gpu.coalescing > 0;
+    if (op->device) {
+        pb_comm_gpu_begins(c, op);
+        return t;
+    }
+    op->by_torch = true;
+    op->counts = true;
+    c->cxx.in_flight++;
+    pb_comm_busy(c, pb_clock_ns());
+    return t;
+}
+
+/* Of an operation on the GPU that may be made of nothing but parts. */
+static void begin_part(struct pb_comm *c, struct pb_comm_op *op)
+{
+    op->by_wait = true;
+    if (op->marks == PB_COMM_UNMARKED)
+        pb_comm_gpu_begins(c, op);
+}
+
+/* The operation that an event is about; held, or NULL for none of its own. */
+static struct pb_comm_op *find(struct pb_comm *c, const char *name, bool device,
+                               const void *record)
+{
+    struct pb_comm_op *op = caller_of(c);
+    union pb_cell row[PB_COMM_COLUMNS];
+
+    c->cxx.events++;
+    c->cxx.total = c->cxx.counts_first ? 0 : pb_comm_watch_total(c);
+    /* Within a call: the operation itself, or a part of it, or a check that all ranks agree. */
+    if (op && (!is_called(op->name, name) || atomic_exchange(&op->matched, true))) {
+        if (device)
+            begin_part(c, op);
+        pb_comm_drop(op);
+        return NULL;
+    }
+    if (!op && !device)
+        op = match(c, name, record);
+    if (!op) {
+        pb_comm_blank(c, row);
+        pb_comm_tensor_measure(c, record, row);
+        return begin(c, name, device, row);
+    }
+    learn_order(c, op);
+    op->device = device;
     return op;
 }
 
@@ -149,41 +324,47 @@ void pb_comm_cxx_began(const void *record, void **ret)
         *ret = (void *)(uintptr_t)test_object;
         return;
     }
-    op = match(c, op_name);
-    if (!op)
-        op = begin(c, op_name, device);
-    if (!op)
-        return;
-    if (device) { /* its work is not over when torch has handed it to the GPU */
-        pb_comm_drop(op);
-        return;
-    }
-    op->functions = functions;
-    op->by_torch = true;
-    *ret = op;
+    op = find(c, op_name, device, record);
+    if (op)
+        *ret = follow(c, op);
 }
 PB_HIDDEN_RETURN(pb_comm_cxx_start, pb_comm_cxx_began)
 
-static void finish(struct pb_comm *c, struct pb_comm_op *op, uint64_t now)
+static void finish(struct pb_comm *c, struct pb_comm_op *op)
 {
-    struct pb_torch *t = pb_torch_state(c->self);
-    uint64_t since = c->cxx.busy_ns;
+    uint64_t now = pb_clock_ns();
 
+    if (op->device) {
+        /* With others it goes to the GPU later, and its handle knows more. */
+        if (!op->coalesced)
+            pb_comm_gpu_ends(c, op);
+        return;
+    }
     pb_comm_end(c, op, c->done, now);
-    /* Time with any under way, not the sum: they overlap. */
-    if (!op->name && atomic_fetch_sub(&c->cxx.in_flight, 1) == 1 && t && t->on)
-        __atomic_fetch_add(&t->sums.comm_ns, now - since, __ATOMIC_RELAXED);
+    stop_counting(c, op, now);
 }
 
 static void ended(const void *record, void *context)
 {
     struct pb_comm *c = comm();
+    struct pb_comm_ticket *t = context;
+    struct pb_comm_op *op;
 
     (void)record;
-    if (context == (const void *)test_object)
+    if (context == (const void *)test_object) {
         c->cxx.tested++;
-    else if (context)
-        finish(c, context, pb_clock_ns());
+        return;
+    }
+    op = t ? atomic_exchange(&t->op, NULL) : NULL;
+    if (op) {
+        finish(c, op);
+        pb_comm_drop(op);
+    }
+}
+
+bool pb_comm_cxx_is_ours(uintptr_t start, uintptr_t end)
+{
+    return start == (uintptr_t)pb_comm_cxx_start && end == (uintptr_t)ended;
 }
 
 /* GIL. One event of our own, as a program can make them: begins, ends, and is forgotten. */
@@ -242,8 +423,10 @@ int pb_comm_cxx_enter(struct pb_comm *c, struct pb_err *err)
     ours.scopes[SCOPE_USER] = 1;
     c->cxx.callback = c->cxx.add(ours);
     c->cxx.in = true;
-    if (passes_test(c))
+    if (passes_test(c)) {
+        pb_comm_tensor_learn(c);
         return 0;
+    }
     pb_comm_cxx_leave(c);
     return pb_err_set(err, PB_FAIL, "torch's events did not pass their test: what it sends by "
                                     "itself is not seen");
@@ -257,22 +440,6 @@ void pb_comm_cxx_leave(struct pb_comm *c)
     c->cxx.only = false;
 }
 
-/* The only group there is; a reference, or NULL. */
-static struct _object *only_group(struct pb_comm *c)
-{
-    const struct pb_py *py = &c->self->py;
-    struct _object *names = py->PyObject_GetAttrString(c->module, "_pg_names");
-    struct _object *group = NULL, *value;
-    ssize_t at = 0;
-
-    py->PyErr_Clear();
-    if (names && py->PyDict_Size(names) == 1 && py->PyDict_Next(names, &at, &group, &value))
-        py->Py_IncRef(group);
-    py->PyErr_Clear();
-    py->Py_DecRef(names);
-    return group;
-}
-
 /* Torch may be between its counting and ours: what differs twice alike is wrong. */
 static void follow_count(struct pb_comm *c, int64_t count)
 {
@@ -283,23 +450,57 @@ static void follow_count(struct pb_comm *c, int64_t count)
     c->cxx.behind = behind;
 }
 
+/* When nothing is under way and torch has counted no more than at the last event. */
+static void learn_order_late(struct pb_comm *c)
+{
+    uint64_t events = c->cxx.events;
+    int64_t told = c->cxx.total, total;
+
+    if (c->cxx.counts_first || !events || !told || c->cxx.in_flight)
+        return;
+    total = pb_comm_watch_total(c);
+    if (events == c->cxx.events && total == told)
+        set_order(c);
+}
+
+static void see(struct pb_comm *c, struct _object *group)
+{
+    struct pb_comm_group *g = pb_comm_group(c, group);
+
+    if (g)
+        pb_comm_watch(c, g, group);
+}
+
 void pb_comm_cxx_look(struct pb_comm *c)
 {
     const struct pb_py *py = &c->self->py;
-    struct _object *group = only_group(c);
-    struct pb_comm_group *g = group ? pb_comm_group(c, group) : NULL;
-    int64_t count = g ? pb_comm_sequence(c, group) : -1;
+    struct _object *group = NULL;
+    struct pb_comm_group *g = NULL;
+    int64_t count;
+    int found = 0;
 
+    pb_comm_groups_look(c, see);
+    for (int i = 0; i < PB_COMM_GROUPS; i++)
+        if (c->groups[i].weak) {
+            g = &c->groups[i];
+            found++;
+        }
+    if (found == 1)
+        group = py->PyObject_CallFunction(g->weak, NULL);
+    py->PyErr_Clear();
+    count = group && group != py->none ? pb_comm_sequence(c, group, true) : -1;
+    py->Py_DecRef(group);
+    learn_order_late(c);
     if (count < 0) {
         c->cxx.only = false;
     } else if (!c->cxx.only) {
         c->cxx.group = g->name;
         c->cxx.size = g->size;
-        c->cxx.seq = count - g->skew;
+        c->cxx.seq = count - g->skew[0];
         c->cxx.behind = 0;
         c->cxx.only = true;
     } else {
-        follow_count(c, count - g->skew);
+        c->cxx.group = g->name;
+        follow_count(c, count - g->skew[0]);
     }
-    py->Py_DecRef(group);
 }

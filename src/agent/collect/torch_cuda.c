@@ -135,8 +135,7 @@ bool pb_cuda_ready(struct pb_cuda *c, const struct pb_py *py, uint64_t now)
     return c->state > 0 && c->context_current(&context) == 0 && context == c->context;
 }
 
-/* The stream of this thread; false when it is being captured. */
-static bool stream_of(struct pb_cuda *c, const struct pb_py *py, void **ret)
+bool pb_cuda_stream(struct pb_cuda *c, const struct pb_py *py, void **ret)
 {
     struct _object *device = py->PyObject_CallFunction(c->get_device, NULL);
     struct _object *stream = device ? py->PyObject_CallFunction(c->get_stream, "(O)", device)
@@ -160,7 +159,7 @@ void pb_cuda_fetch(struct pb_cuda *c, const struct pb_py *py, struct pb_cuda_val
     int i = v->state == PB_CUDA_COMING ? v->slot : -1;
     void *stream;
 
-    if (!stream_of(c, py, &stream))
+    if (!pb_cuda_stream(c, py, &stream))
         return;
     for (int k = 0; i < 0 && k < PB_CUDA_SLOTS; k++)
         if (!c->slots[k].taken)
@@ -176,7 +175,7 @@ void pb_cuda_fetch(struct pb_cuda *c, const struct pb_py *py, struct pb_cuda_val
     *v = (struct pb_cuda_value){.state = PB_CUDA_COMING, .kind = kind, .slot = i};
 }
 
-static bool is_done(struct pb_cuda *c, void *event)
+bool pb_cuda_is_done(struct pb_cuda *c, void *event)
 {
     int mode = CAPTURE_RELAXED, rc;
 
@@ -193,7 +192,7 @@ bool pb_cuda_arrived(struct pb_cuda *c, struct pb_cuda_value *v, bool drop)
     if (v->state != PB_CUDA_COMING)
         return true;
     if (c->state > 0 && c->context_current(&context) == 0 && context == c->context &&
-        is_done(c, c->slots[v->slot].event)) {
+        pb_cuda_is_done(c, c->slots[v->slot].event)) {
         v->v = pb_cuda_decode(c->pinned + v->slot * VALUE_BYTES, v->kind);
         v->state = PB_CUDA_KNOWN;
     } else if (drop) {
@@ -209,7 +208,7 @@ int pb_cuda_span_begin(struct pb_cuda *c, const struct pb_py *py)
     struct pb_cuda_span *s = &c->spans[c->nspans];
     void *stream;
 
-    if (c->state <= 0 || c->nspans >= PB_CUDA_SPANS || !stream_of(c, py, &stream))
+    if (c->state <= 0 || c->nspans >= PB_CUDA_SPANS || !pb_cuda_stream(c, py, &stream))
         return -1;
     if ((!s->from && c->event_create(&s->from, 0) != 0) ||
         (!s->to && c->event_create(&s->to, 0) != 0) || c->event_record(s->from, stream) != 0)
@@ -222,27 +221,8 @@ void pb_cuda_span_end(struct pb_cuda *c, const struct pb_py *py, int span)
 {
     void *stream;
 
-    if (span >= 0 && (unsigned)span < c->nspans && stream_of(c, py, &stream))
+    if (span >= 0 && (unsigned)span < c->nspans && pb_cuda_stream(c, py, &stream))
         c->spans[span].ended = c->event_record(c->spans[span].to, stream) == 0;
-}
-
-/* Backwards: what was put on the stream last is done last. */
-bool pb_cuda_spans_done(struct pb_cuda *c)
-{
-    for (unsigned i = c->nspans; i-- > 0;)
-        if (c->spans[i].ended && !is_done(c, c->spans[i].to))
-            return false;
-    return true;
-}
-
-double pb_cuda_span_ms(struct pb_cuda *c, int span)
-{
-    struct pb_cuda_span *s = &c->spans[span];
-    float ms;
-
-    if (!s->ended || c->event_elapsed(&ms, s->from, s->to) != 0)
-        return pb_null_real();
-    return (double)ms;
 }
 
 void pb_cuda_spans_clear(struct pb_cuda *c)

@@ -77,12 +77,13 @@ void pb_cuda_fetch(struct pb_cuda *c, const struct pb_py *py, struct pb_cuda_val
 /* True when the value is KNOWN or NONE by now. Drop: it is not waited for any more. */
 bool pb_cuda_arrived(struct pb_cuda *c, struct pb_cuda_value *v, bool drop);
 
+/* The stream of this thread; false when it is being captured. */
+bool pb_cuda_stream(struct pb_cuda *c, const struct pb_py *py, void **ret);
+bool pb_cuda_is_done(struct pb_cuda *c, void *event);
+
 /* A number, or -1 when there is no more room or nothing may be put on the stream. */
 int pb_cuda_span_begin(struct pb_cuda *c, const struct pb_py *py);
 void pb_cuda_span_end(struct pb_cuda *c, const struct pb_py *py, int span);
-bool pb_cuda_spans_done(struct pb_cuda *c);
-/* NULL of a REAL where it is not known. */
-double pb_cuda_span_ms(struct pb_cuda *c, int span);
 void pb_cuda_spans_clear(struct pb_cuda *c);
 /* In a forked child: CUDA does not work there any more. Async-safe. */
 void pb_cuda_forked(struct pb_cuda *c);

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "agent/collect/torch.h"
-#include "agent/pages.h"
 #include "base/clock.h"
 
 /* Modules inside modules. */
@@ -16,19 +15,24 @@ static size_t place_of(const struct _object *object)
 {
     uint64_t x = (uint64_t)(uintptr_t)object >> 4;
 
-    return (size_t)((x * UINT64_C(0x9e3779b97f4a7c15)) >> 40) & (PB_TORCH_MODULES - 1);
+    return (size_t)((x * UINT64_C(0x9e3779b97f4a7c15)) >> 40) & (PB_TORCH_PLACES - 1);
 }
 
+static size_t next_place(size_t place)
+{
+    return (place + 1) & (PB_TORCH_PLACES - 1);
+}
+
+/* At least half of the places are never used, so that every search ends soon. */
 struct pb_torch_module *pb_torch_module_find(struct pb_torch *t, const struct _object *object)
 {
-    for (size_t i = place_of(object);; i = (i + 1) & (PB_TORCH_MODULES - 1)) {
-        struct pb_torch_module *m = &t->modules[i];
+    for (size_t i = place_of(object); t->places[i]; i = next_place(i)) {
+        struct pb_torch_module *m = &t->modules[t->places[i] - 1];
 
         if (m->object == object)
             return m;
-        if (!m->object)
-            return NULL;
     }
+    return NULL;
 }
 
 /* GIL: a module went away, its address may be used again. An exception may be pending. */
@@ -50,29 +54,31 @@ static struct _object *on_gone(struct _object *address, struct _object *weak)
 /* METH_O. Python keeps a pointer to it. */
 static struct pb_py_method method_gone = {"probing_gone", on_gone, 8, NULL};
 
-/* Of those that are gone, the places are free again. Calls under way see that theirs moved. */
+static void place(struct pb_torch *t, uint32_t number)
+{
+    size_t i = place_of(t->modules[number - 1].object);
+
+    while (t->places[i])
+        i = next_place(i);
+    t->places[i] = (uint16_t)number;
+}
+
+/* Those that are gone can be used again. Calls under way see that theirs is another one now. */
 static void tidy(struct pb_torch *t)
 {
-    size_t size = sizeof t->modules;
-    struct pb_torch_module *old = pb_pages_get(size);
+    memset(t->places, 0, sizeof t->places);
+    if (t->last_root && t->last_root->object == GONE)
+        t->last_root = NULL;
+    for (uint32_t number = 1; number <= t->nmodules; number++) {
+        struct pb_torch_module *m = &t->modules[number - 1];
 
-    if (!old)
-        return;
-    memcpy(old, t->modules, size);
-    memset(t->modules, 0, size);
-    t->nmodules = 0;
-    t->last_root = NULL;
-    for (size_t k = 0; k < PB_TORCH_MODULES; k++) {
-        size_t i = place_of(old[k].object);
-
-        if (!old[k].object || old[k].object == GONE)
-            continue;
-        while (t->modules[i].object)
-            i = (i + 1) & (PB_TORCH_MODULES - 1);
-        t->modules[i] = old[k];
-        t->nmodules++;
+        if (m->object == GONE) {
+            *m = (struct pb_torch_module){.walk = t->free_module};
+            t->free_module = number;
+        } else if (m->object) {
+            place(t, number);
+        }
     }
-    pb_pages_free(old, size);
 }
 
 static struct _object *watch(const struct pb_py *py, struct _object *object)
@@ -87,38 +93,48 @@ static struct _object *watch(const struct pb_py *py, struct _object *object)
     return weak;
 }
 
-/* Half of the places are never used, so that every search ends soon. */
+/* From 1 on; 0: there are too many. */
+static uint32_t free_number(struct pb_torch *t)
+{
+    uint32_t number;
+
+    if (!t->free_module && t->nmodules == PB_TORCH_MODULES)
+        tidy(t);
+    if (!t->free_module)
+        return t->nmodules < PB_TORCH_MODULES ? ++t->nmodules : 0;
+    number = t->free_module;
+    t->free_module = t->modules[number - 1].walk;
+    return number;
+}
+
 static struct pb_torch_module *add(struct pb_torch *t, struct _object *object)
 {
     struct _object *weak = watch(&t->self->py, object);
-    size_t i = place_of(object);
+    uint32_t number = weak && t->on ? free_number(t) : 0;
 
-    if (t->nmodules >= PB_TORCH_MODULES / 2)
-        tidy(t);
-    if (!weak || !t->on || t->nmodules >= PB_TORCH_MODULES / 2) {
+    if (!number) {
         t->self->py.Py_DecRef(weak);
         return NULL;
     }
-    while (t->modules[i].object && t->modules[i].object != GONE)
-        i = (i + 1) & (PB_TORCH_MODULES - 1);
-    if (!t->modules[i].object)
-        t->nmodules++;
-    t->modules[i] = (struct pb_torch_module){.object = object, .weak = weak};
-    return &t->modules[i];
+    t->modules[number - 1] = (struct pb_torch_module){.object = object, .weak = weak};
+    place(t, number);
+    return &t->modules[number - 1];
 }
 
 void pb_torch_modules_forget(struct pb_torch *t)
 {
-    for (size_t i = 0; i < PB_TORCH_MODULES; i++) {
-        struct _object *weak = t->modules[i].weak;
+    uint32_t n = t->nmodules;
 
-        if (t->modules[i].object)
-            t->modules[i] = (struct pb_torch_module){0};
-        t->self->py.Py_DecRef(weak);
-    }
-    t->nmodules = 0;
+    t->nmodules = t->free_module = 0;
     t->last_root = NULL;
     t->strays = t->strays_due = 0;
+    memset(t->places, 0, sizeof t->places);
+    for (uint32_t i = 0; i < n; i++) {
+        struct _object *weak = t->modules[i].weak;
+
+        t->modules[i] = (struct pb_torch_module){0};
+        t->self->py.Py_DecRef(weak);
+    }
 }
 
 uint32_t pb_torch_name(struct pb_torch *t, const char *s, size_t len)

@@ -1,100 +1,45 @@
-/* Batches of a DataLoader, and optimizer steps by torch's own global hooks. */
+/*
+ * Steps of optimizers. Torch's profiler has a name for each, and the C functions behind that are
+ * seen (torch_builtin.c). In a step that was compiled there is no profiler: there a wrapper that
+ * every optimizer of torch has switches the grad mode off and on again. Where neither is to be had
+ * torch's global hooks are used, which the compiler sees.
+ */
 #include <string.h>
 
 #include "agent/collect/collect.h"
 #include "agent/collect/torch.h"
+#include "agent/collect/torch_comm.h"
 #include "base/clock.h"
 
 /* Another optimizer is the main one when it has made so many steps in a row. */
 #define OTHERS_MAX 8
 /* Or when that one has made none for so long and four of its steps more. */
 #define OTHERS_NS 300000000u
-#define NESTING_MAX 4
 
-/* The first thing with a shape in a batch: tensor, tuple or list of such, or dict. Borrowed. */
-static struct _object *first_of(const struct pb_py *py, struct _object *batch)
+/* The main one, borrowed; NULL when it is gone. */
+static struct _object *main_optimizer(struct pb_torch *t)
 {
-    struct _object *key, *value = NULL;
-    ssize_t at = 0;
-
-    if (py->PyTuple_Size(batch) > 0)
-        return py->PyTuple_GetItem(batch, 0);
-    py->PyErr_Clear();
-    if (py->PyList_Size(batch) > 0)
-        return py->PyList_GetItem(batch, 0);
-    py->PyErr_Clear();
-    if (py->PyDict_Size(batch) > 0 && py->PyDict_Next(batch, &at, &key, &value))
-        return value;
-    py->PyErr_Clear();
-    return NULL;
-}
-
-/* Samples in a batch, 0 when that cannot be told. */
-static int64_t batch_size(const struct pb_py *py, struct _object *batch)
-{
-    struct _object *shape = NULL;
-    int64_t n = 0;
-
-    for (int i = 0; batch && !shape && i < NESTING_MAX; i++) {
-        shape = py->PyObject_GetAttrString(batch, "shape");
-        py->PyErr_Clear();
-        if (!shape)
-            batch = first_of(py, batch);
-    }
-    if (shape && py->PyTuple_Size(shape) > 0)
-        n = py->PyLong_AsLongLong(py->PyTuple_GetItem(shape, 0));
-    py->PyErr_Clear();
-    py->Py_DecRef(shape);
-    return n > 0 ? n : 0;
-}
-
-struct _object *pb_torch_on_next(struct _object *iterator)
-{
-    struct pb_torch *t = pb_torch_state(pb_self());
-    struct _object *batch;
-    uint64_t began;
-
-    if (!t->on)
-        return t->next_was(iterator);
-    began = pb_clock_ns();
-    batch = t->next_was(iterator);
-    if (!t->on)
-        return batch;
-    t->sums.data_ns += pb_clock_ns() - began;
-    /* Without a batch an exception may be pending. */
-    if (batch) {
-        t->iterator = iterator;
-        t->sums.batch += batch_size(&t->self->py, batch);
-    } else if (iterator == t->step_iterator) {
-        t->exhausted = true;
-    }
-    return batch;
-}
-
-static bool is_gone(const struct pb_py *py, struct _object *weak)
-{
-    struct _object *object = weak ? py->PyObject_CallFunction(weak, NULL) : NULL;
-    bool gone = !object || object == py->none;
+    const struct pb_py *py = &t->self->py;
+    struct _object *object = t->main_weak ? py->PyObject_CallFunction(t->main_weak, NULL) : NULL;
 
     py->PyErr_Clear();
     py->Py_DecRef(object);
-    return gone;
+    return object != py->none ? object : NULL;
 }
 
 /* Whose steps count: those of the first one, until it is gone or another has long been alone. */
 static bool is_main(struct pb_torch *t, struct _object *optimizer, uint64_t now)
 {
     const struct pb_py *py = &t->self->py;
-    struct _object *old = t->main_weak;
+    struct _object *old = t->main_weak, *its = main_optimizer(t);
 
-    if (optimizer == t->main_optimizer) {
+    if (its == optimizer) {
         t->others = 0;
         return true;
     }
-    if (t->main_optimizer && ++t->others <= OTHERS_MAX &&
-        now - t->step_end_ns < OTHERS_NS + 4 * t->took_ns && !is_gone(py, old))
+    if (its && ++t->others <= OTHERS_MAX && now - t->step_end_ns < OTHERS_NS + 4 * t->took_ns)
         return false;
-    t->main_optimizer = optimizer;
+    t->main_feed = NULL;
     t->others = 0;
     t->main_weak = py->PyWeakref_NewRef(optimizer, NULL);
     py->PyErr_Clear();
@@ -128,27 +73,47 @@ static int64_t own_count(const struct pb_py *py, struct _object *optimizer)
     return n;
 }
 
-void pb_torch_step_begins(struct pb_torch *t)
+static void step_begins(struct pb_torch *t, struct _object *optimizer)
 {
+    t->stepping = optimizer;
     t->optimizer_began_ns = pb_clock_ns();
+    t->optimizer_comm_ns = pb_comm_so_far_ns(t->self, t->optimizer_began_ns);
     t->nested_ns = t->sums.forward_ns + t->sums.backward_ns;
+    t->nested_comm_ns = t->sums.comm_ns;
+    t->step_backwards = t->sums.backwards;
     t->optimizer_span = t->on && t->tracing ? pb_torch_span_begins(t) : -1;
+}
+
+/* It is the same class at every step, mostly. */
+static void name_optimizer(struct pb_torch *t, struct _object *optimizer)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *type = py->PyObject_Type(optimizer), *old = t->named_type;
+    char operation[PB_TORCH_PATH + 8];
+    size_t len;
+
+    if (type != old) {
+        t->named_type = type;
+        t->optimizer_name = pb_torch_type_name(t, optimizer, operation, &len);
+        memcpy(operation + len, ".step", 5);
+        t->optimizer_operation = pb_torch_name(t, operation, len + 5);
+        type = old;
+    }
+    py->Py_DecRef(type);
 }
 
 static void trace_optimizer(struct pb_torch *t, struct _object *optimizer, uint64_t now)
 {
-    char operation[PB_TORCH_PATH + 8];
     struct pb_torch_module names = {0};
-    size_t len;
 
-    names.name = names.type = pb_torch_type_name(t, optimizer, operation, &len);
-    memcpy(operation + len, ".step", 5);
+    name_optimizer(t, optimizer);
+    names.name = names.type = t->optimizer_name;
     if (t->on)
-        pb_torch_trace(t, &names, t->stage_optimizer, pb_torch_name(t, operation, len + 5),
+        pb_torch_trace(t, &names, t->stage_optimizer, t->optimizer_operation,
                        t->optimizer_began_ns, now, t->optimizer_span);
 }
 
-void pb_torch_step_ends(struct pb_torch *t, struct _object *optimizer)
+static void step_ends(struct pb_torch *t, struct _object *optimizer)
 {
     uint64_t now = pb_clock_ns(), took = now - t->optimizer_began_ns, nested;
 
@@ -157,9 +122,12 @@ void pb_torch_step_ends(struct pb_torch *t, struct _object *optimizer)
     /* A closure runs the model inside of step(): that is not the optimizer's time. */
     nested = t->sums.forward_ns + t->sums.backward_ns - t->nested_ns;
     t->sums.optimizer_ns += took > nested ? took - nested : 0;
+    t->sums.comm_ns = t->nested_comm_ns; /* what was inside of it is in it */
+    pb_torch_comm_inside(t, t->optimizer_comm_ns, now);
     if (t->tracing)
         trace_optimizer(t, optimizer, now);
     t->optimizer_began_ns = 0;
+    t->loss.done = true;
     if (!is_main(t, optimizer, now))
         return;
     if (!t->optimizer_seen) {
@@ -172,26 +140,108 @@ void pb_torch_step_ends(struct pb_torch *t, struct _object *optimizer)
         pb_torch_step_ended(t, optimizer, now);
 }
 
+/* Borrowed: the exception that is being handled, for comparing. */
+static struct _object *handled(const struct pb_py *py)
+{
+    struct _object *type = NULL, *value = NULL, *trace = NULL;
+
+    py->PyErr_GetExcInfo(&type, &value, &trace);
+    py->Py_DecRef(type);
+    py->Py_DecRef(value);
+    py->Py_DecRef(trace);
+    return value;
+}
+
+/* With an exception that was not there before it has failed, and is none. */
+static void step_returns(struct pb_torch *t)
+{
+    if (handled(&t->self->py) == t->step_error)
+        step_ends(t, t->stepping);
+    t->optimizer_began_ns = 0;
+}
+
+/* The function that the profiler's name stands in is two calls above the innermost one. */
+void pb_torch_on_enter(struct pb_torch *t, struct _object *name, struct _object *record)
+{
+    static const char prefix[] = "Optimizer.step#", cleared[] = "Optimizer.zero_grad#";
+    const struct pb_py *py = &t->self->py;
+    uint64_t began = pb_clock_ns();
+    struct _object *optimizer = NULL;
+    ssize_t len = 0;
+    const char *s = py->PyUnicode_AsUTF8AndSize(name, &len);
+
+    if (s && strncmp(s, cleared, sizeof cleared - 1) == 0)
+        t->loss.done = true;
+    for (int depth = 2; s && !optimizer && depth < 5; depth++) {
+        struct _object *frame;
+
+        if (strncmp(s, prefix, sizeof prefix - 1) != 0)
+            break;
+        frame = pb_torch_frame(py, depth);
+        optimizer = pb_torch_frame_optimizer(t, frame);
+        py->Py_DecRef(frame);
+    }
+    if (optimizer && t->on) {
+        t->step_record = record;
+        t->step_frame = NULL;
+        t->step_error = handled(py);
+        pb_torch_own(t, began);
+        step_begins(t, optimizer);
+    }
+    py->PyErr_Clear();
+}
+
+void pb_torch_on_exit(struct pb_torch *t)
+{
+    t->step_record = NULL;
+    step_returns(t);
+    t->self->py.PyErr_Clear();
+}
+
+/* The first time in the wrapper's call it begins, the second time it ends. */
+void pb_torch_on_grad_mode(struct pb_torch *t)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *frame = pb_torch_frame(py, 1);
+    struct _object *code = frame ? py->PyObject_GetAttrString(frame, "f_code") : NULL;
+    struct _object *optimizer;
+
+    py->PyErr_Clear();
+    if (code && code == t->step_code && t->on) {
+        if (t->step_frame == frame) {
+            t->step_frame = NULL;
+            step_returns(t);
+        } else if ((optimizer = pb_torch_frame_optimizer(t, frame)) && t->on) {
+            t->step_frame = frame;
+            t->step_error = handled(py);
+            step_begins(t, optimizer);
+        }
+    }
+    py->PyErr_Clear();
+    py->Py_DecRef(code);
+    py->Py_DecRef(frame);
+}
+
 /* (optimizer, args, kwargs) */
 static struct _object *on_step_begins(struct _object *unused, struct _object *args)
 {
     struct pb_torch *t = pb_torch_state(pb_self());
+    const struct pb_py *py = &t->self->py;
 
     (void)unused;
-    (void)args;
-    pb_torch_step_begins(t);
-    return t->self->py.Py_BuildValue("");
+    if (py->PyTuple_Size(args) > 0)
+        step_begins(t, py->PyTuple_GetItem(args, 0));
+    return py->Py_BuildValue("");
 }
 
 static struct _object *on_step_ended(struct _object *unused, struct _object *args)
 {
     struct pb_torch *t = pb_torch_state(pb_self());
     const struct pb_py *py = &t->self->py;
-    struct _object *optimizer = py->PyTuple_Size(args) > 0 ? py->PyTuple_GetItem(args, 0) : NULL;
 
     (void)unused;
-    if (optimizer)
-        pb_torch_step_ends(t, optimizer);
+    if (py->PyTuple_Size(args) > 0)
+        step_ends(t, py->PyTuple_GetItem(args, 0));
     py->PyErr_Clear();
     return py->Py_BuildValue("");
 }
@@ -202,7 +252,7 @@ static struct pb_py_method methods[2] = {
     {"probing_step_ended", on_step_ended, PB_PY_VARARGS, NULL},
 };
 
-int pb_torch_steps_enter(struct pb_torch *t, struct pb_err *err)
+static bool hook(struct pb_torch *t)
 {
     static const char *const names[2] = {"register_optimizer_step_pre_hook",
                                          "register_optimizer_step_post_hook"};
@@ -210,7 +260,7 @@ int pb_torch_steps_enter(struct pb_torch *t, struct pb_err *err)
     struct _object *module;
 
     if (t->handles[0])
-        return 0; /* in a forked child: the parent's */
+        return true; /* in a forked child: the parent's */
     module = pb_collect_module(t->self, "torch.optim.optimizer");
     for (int i = 0; i < 2 && module; i++) {
         struct _object *add = py->PyObject_GetAttrString(module, names[i]);
@@ -222,13 +272,77 @@ int pb_torch_steps_enter(struct pb_torch *t, struct pb_err *err)
     }
     py->PyErr_Clear();
     py->Py_DecRef(module);
-    if (t->handles[0] && t->handles[1])
+    return t->handles[0] && t->handles[1];
+}
+
+/* The code of the function that is made inside of this one; a new reference, or NULL. */
+static struct _object *code_inside(struct pb_torch *t, const char *name)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *maker = pb_torch_attribute(py, "torch.optim.optimizer", name);
+    struct _object *code = maker ? py->PyObject_GetAttrString(maker, "__code__") : NULL;
+    struct _object *all = code ? py->PyObject_GetAttrString(code, "co_consts") : NULL;
+    struct _object *found = NULL, *type = code ? py->PyObject_Type(code) : NULL;
+    ssize_t n = all ? py->PyTuple_Size(all) : 0;
+
+    for (ssize_t i = 0; i < n && !found; i++) {
+        struct _object *its = py->PyObject_Type(py->PyTuple_GetItem(all, i));
+
+        if (its == type)
+            found = py->PyTuple_GetItem(all, i);
+        py->Py_DecRef(its);
+    }
+    py->PyErr_Clear();
+    py->Py_IncRef(found);
+    py->Py_DecRef(type);
+    py->Py_DecRef(all);
+    py->Py_DecRef(code);
+    py->Py_DecRef(maker);
+    return found;
+}
+
+/* Has the compiler done anything in this process? */
+void pb_torch_steps_look(struct pb_torch *t)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *counters;
+
+    if (t->compiling || !t->step_code)
+        return;
+    counters = pb_torch_attribute(py, "torch._dynamo.utils", "counters");
+    t->compiling = counters && py->PyDict_Size(counters) > 0;
+    py->PyErr_Clear();
+    py->Py_DecRef(counters);
+    if (t->compiling)
+        pb_torch_builtin_put(t, PB_TORCH_BUILTIN_GRAD_MODE);
+}
+
+/* Torch has two ways of telling its profiler; 1.13 and some programs use the older one. */
+static bool see(struct pb_torch *t)
+{
+    bool now = pb_torch_builtin_put(t, PB_TORCH_BUILTIN_ENTER) &&
+               pb_torch_builtin_put(t, PB_TORCH_BUILTIN_EXIT);
+    bool old = pb_torch_builtin_put(t, PB_TORCH_BUILTIN_ENTER_OLD) &&
+               pb_torch_builtin_put(t, PB_TORCH_BUILTIN_EXIT_OLD);
+
+    return now || old;
+}
+
+int pb_torch_steps_enter(struct pb_torch *t, struct pb_err *err)
+{
+    t->stepping = t->step_record = t->step_frame = NULL;
+    t->compiling = false;
+    if (!t->optimizer_type)
+        t->optimizer_type = pb_torch_attribute(&t->self->py, "torch.optim.optimizer", "Optimizer");
+    if (!t->step_code)
+        t->step_code = code_inside(t, "_use_grad_for_differentiable");
+    if (t->optimizer_type && see(t)) {
+        pb_torch_steps_look(t);
+        return 0;
+    }
+    if (hook(t))
         return 0;
     pb_torch_steps_leave(t);
-    /* Torch 1.13 and before. */
-    if (pb_torch_patch_put(t, PB_TORCH_PATCH_STEP_BEGINS) &&
-        pb_torch_patch_put(t, PB_TORCH_PATCH_STEP_ENDS))
-        return 0;
     return pb_err_set(err, PB_FAIL, "no steps: this torch does not tell of its optimizers");
 }
 
@@ -249,5 +363,7 @@ void pb_torch_steps_leave(struct pb_torch *t)
         t->handles[i] = t->hooks[i] = NULL;
     }
     py->Py_DecRef(t->main_weak);
+    py->Py_DecRef(t->named_type);
+    t->named_type = NULL;
     t->main_weak = NULL;
 }

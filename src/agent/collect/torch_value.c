@@ -21,6 +21,8 @@ void pb_torch_values_enter(struct pb_torch *t)
     for (int i = 0; i < PB_CUDA_KINDS; i++)
         if (!t->dtypes[i])
             t->dtypes[i] = pb_torch_attribute(&t->self->py, "torch", names[i]);
+    if (!t->float_type)
+        t->float_type = pb_torch_attribute(&t->self->py, "builtins", "float");
     if (!t->grad_enabled)
         t->grad_enabled = pb_torch_attribute(&t->self->py, "torch", "is_grad_enabled");
 }
@@ -50,13 +52,9 @@ static bool is_true(const struct pb_py *py, struct _object *object, const char *
     return yes;
 }
 
-static int kind_of(struct pb_torch *t, struct _object *tensor)
+static int kind_of(const struct pb_torch *t, const struct _object *dtype)
 {
-    struct _object *dtype = t->self->py.PyObject_GetAttrString(tensor, "dtype");
-
-    t->self->py.PyErr_Clear();
-    t->self->py.Py_DecRef(dtype);
-    for (int i = 0; dtype && i < PB_CUDA_KINDS; i++)
+    for (int i = 0; i < PB_CUDA_KINDS; i++)
         if (dtype == t->dtypes[i])
             return i;
     return -1;
@@ -66,16 +64,16 @@ static int kind_of(struct pb_torch *t, struct _object *tensor)
  * By its address: item() would go through whatever the program has put on top of torch's operators,
  * and wait for a GPU. What has no memory of its own (a wrapper, a fake) gives no address.
  */
-static void note_tensor(struct pb_torch *t, struct pb_cuda_value *v, struct _object *tensor)
+static void note_tensor(struct pb_torch *t, struct pb_cuda_value *v, struct _object *tensor,
+                        int kind)
 {
     const struct pb_py *py = &t->self->py;
-    int kind = kind_of(t, tensor);
     long long address = kind >= 0 && ask(py, tensor, "numel") == 1 ? ask(py, tensor, "data_ptr")
                                                                    : 0;
 
     if (address <= 0)
         return;
-    if (is_true(py, tensor, "is_cuda")) {
+    if (t->cuda.state >= 0 && is_true(py, tensor, "is_cuda")) {
         if (pb_cuda_ready(&t->cuda, py, pb_clock_ns()))
             pb_cuda_fetch(&t->cuda, py, v, (uint64_t)address, (enum pb_cuda_kind)kind);
     } else if (is_true(py, tensor, "is_cpu")) {
@@ -90,12 +88,13 @@ static void note_tensor(struct pb_torch *t, struct pb_cuda_value *v, struct _obj
 void pb_torch_value_note(struct pb_torch *t, struct pb_cuda_value *v, struct _object *tensor)
 {
     const struct pb_py *py = &t->self->py;
+    uint64_t began = pb_clock_ns();
     struct _object *dtype = py->PyObject_GetAttrString(tensor, "dtype");
     double d;
 
     py->PyErr_Clear();
     if (dtype) {
-        note_tensor(t, v, tensor);
+        note_tensor(t, v, tensor, kind_of(t, dtype));
     } else {
         d = py->PyFloat_AsDouble(tensor);
         if (!py->PyErr_Occurred())
@@ -103,4 +102,52 @@ void pb_torch_value_note(struct pb_torch *t, struct pb_cuda_value *v, struct _ob
         py->PyErr_Clear();
     }
     py->Py_DecRef(dtype);
+    pb_torch_own(t, began);
+}
+
+bool pb_torch_is_float(const struct pb_torch *t, struct _object *object)
+{
+    struct _object *type = t->self->py.PyObject_Type(object);
+
+    t->self->py.Py_DecRef(type);
+    return type && type == t->float_type;
+}
+
+bool pb_torch_loss_arrived(struct pb_torch *t, struct pb_torch_loss *l, bool drop)
+{
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < l->ncoming; i++) {
+        struct pb_cuda_value *v = &l->coming[i];
+
+        if (!pb_cuda_arrived(&t->cuda, v, drop))
+            l->coming[left++] = *v;
+        else if (v->state == PB_CUDA_KNOWN)
+            l->sum += v->v;
+        else
+            l->unknown = true;
+    }
+    l->ncoming = left;
+    return left == 0;
+}
+
+void pb_torch_loss_add(struct pb_torch *t, struct _object *tensor)
+{
+    struct pb_torch_loss *l = &t->loss;
+    struct pb_cuda_value v = {0};
+
+    if (l->done) {
+        pb_torch_loss_arrived(t, l, true);
+        *l = (struct pb_torch_loss){0};
+    }
+    pb_torch_loss_arrived(t, l, false);
+    if (l->ncoming < PB_TORCH_COMING)
+        pb_torch_value_note(t, &v, tensor);
+    l->n++;
+    if (v.state == PB_CUDA_KNOWN)
+        l->sum += v.v;
+    else if (v.state == PB_CUDA_COMING)
+        l->coming[l->ncoming++] = v;
+    else
+        l->unknown = true;
 }

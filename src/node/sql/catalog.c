@@ -13,6 +13,7 @@
 #include "store/tables/python_comm.h"
 #include "store/tables/python_events.h"
 #include "store/tables/python_memory.h"
+#include "store/tables/python_out_of_memory.h"
 #include "store/tables/python_profile_ops.h"
 #include "store/tables/python_spans.h"
 #include "store/tables/python_torch_trace.h"

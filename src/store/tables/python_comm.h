@@ -22,8 +22,8 @@
     X(seq, INT, "", "number of the operation in its group")                                       \
     X(bytes, INT, "bytes", "data of this rank")                                                   \
     X(dtype, NAME, "", "type of the elements")                                                    \
-    X(latency_ms, REAL, "ms", "from the call to its end")                                         \
-    X(state, NAME, "", "started, or enqueued on a GPU; done, failed, dropped; seen: before us")   \
+    X(latency_ms, REAL, "ms", "from the call to its end; on a GPU as its stream had it")          \
+    X(state, NAME, "", "started, enqueued (GPU); done, failed, dropped, captured; seen")          \
     X(job, NAME, "", "job that the ranks belong to: its master's address")
 
 #endif

@@ -8,13 +8,13 @@
 #define PB_STORE_TABLES_PYTHON_TORCH_TRACE_H
 
 #define PB_PYTHON_TORCH_TRACE_NAME "python.torch_trace"
-#define PB_PYTHON_TORCH_TRACE_DOC "calls of torch modules, one row a module and stage"
+#define PB_PYTHON_TORCH_TRACE_DOC "calls of torch modules, one row a module and stage, as they end"
 
 /* X(column, type, unit, doc) */
 #define PB_PYTHON_TORCH_TRACE(X)                                                                  \
     X(timestamp, TIME, "", "when it began")                                                       \
     X(step, INT, "", "training step")                                                             \
-    X(seq, INT, "", "order within the step")                                                      \
+    X(seq, INT, "", "order within the step: that of the ends")                                    \
     X(module, NAME, "", "dotted name of the module")                                              \
     X(module_type, NAME, "", "its class")                                                         \
     X(stage, NAME, "", "forward, backward, optimizer")                                            \

@@ -13,18 +13,19 @@
 /* X(column, type, unit, doc) */
 #define PB_PYTHON_TRAINING_LOGS(X)                                                                \
     X(timestamp, TIME, "", "when the step ended")                                                 \
-    X(epoch, INT, "", "passes over the data so far")                                              \
+    X(epoch, INT, "", "passes over the training data that ended before")                          \
     X(step, INT, "", "training step")                                                             \
-    X(loss, REAL, "", "loss as the loop computed it")                                             \
+    X(loss, REAL, "", "sum of what backward was called on for this step, not scaled")             \
     X(lr, REAL, "", "learning rate of the first parameter group")                                 \
     X(grad_norm, REAL, "", "norm of the gradients where the loop computes it")                    \
-    X(step_ms, REAL, "ms", "the whole step")                                                      \
+    X(step_ms, REAL, "ms", "from the end of the step before to the end of this one")              \
     X(data_ms, REAL, "ms", "waiting for data")                                                    \
     X(forward_ms, REAL, "ms", "forward")                                                          \
     X(backward_ms, REAL, "ms", "backward")                                                        \
     X(optimizer_ms, REAL, "ms", "optimizer")                                                      \
-    X(comm_ms, REAL, "ms", "communication")                                                       \
-    X(batch_size, INT, "", "samples in the batch")                                                \
+    X(comm_ms, REAL, "ms", "with any operation between ranks under way, also during the others")  \
+    X(other_ms, REAL, "ms", "the rest: the loop's own code, evaluation")                          \
+    X(batch_size, INT, "", "samples of the step")                                                 \
     X(samples_per_s, REAL, "", "samples in a second")
 
 #endif
