@@ -81,6 +81,10 @@ def test_operations_end_when_the_gpu_has_done_them(node, gpu):
     assert rows == [("all_reduce", "done", 8.5), ("all_gather_into_tensor", "done", 7.5),
                     ("broadcast", "enqueued", None), ("reduce", "enqueued", None),
                     ("reduce_scatter", "captured", None)]
+    # Both were at work at the same time, from 1.0 to 9.5 ms.
+    steps = [row["comm_ms"] for row in node.rows(
+        "SELECT comm_ms FROM python.training_logs ORDER BY step", gpu.pid)]
+    assert len(steps) == 2 and steps[0] < 5 and 8.5 <= steps[1] < 13, steps
     time.sleep(2.2)  # two looks later, what hangs still does
     assert [tuple(row.values()) for row in node.rows(sql, gpu.pid)] == rows
 

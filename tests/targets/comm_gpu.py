@@ -37,6 +37,8 @@ def main():
     cuda.fake_context(1)
     print("ready", flush=True)
     wait_for("")
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    optimizer.step()
     operation("all_reduce")
     cuda.fake_over(MINE, 1.0)
     operation("_all_gather_base")
@@ -46,6 +48,7 @@ def main():
     cuda.fake_over(NCCL, 9.5)
     operation("broadcast", OTHER)  # hangs
     cuda.fake_over(MINE, 10.0)
+    optimizer.step()
     thread = threading.Thread(target=operation, args=("reduce",))  # no GPU of its own
     thread.start()
     thread.join()

@@ -218,6 +218,11 @@ struct pb_comm_gpu {
     _Atomic uint64_t polled_ns;
     atomic_flag polled;
     _Atomic int coalescing; /* groups that collect operations */
+    /* Under `polled`. Times on the GPU are counted from this event, which is renewed. */
+    void *base;
+    uint64_t base_ns;
+    double last_ms;           /* up to where operations have been counted */
+    _Atomic uint64_t busy_ns; /* time with any of them at work, not yet asked for */
 };
 
 /* torch_comm_quiet.c: torch's functions for the events of a thread. GIL. */
@@ -277,7 +282,9 @@ struct pb_comm *pb_comm_state(struct pb_self *self);
  * is counted up to now and the rest the next time. So each step has what was in its own window.
  */
 uint64_t pb_comm_window_ns(struct pb_self *self, uint64_t now);
-/* The same without ending the window: for the difference between two times within it. */
+/* GPU's time with operations at work whose end was seen since the last call of this. */
+uint64_t pb_comm_gpu_window_ns(struct pb_self *self);
+/* The first one without ending the window: for the difference between two times within it. */
 uint64_t pb_comm_so_far_ns(struct pb_self *self, uint64_t now);
 
 /* torch_comm_ops.c: any thread. */

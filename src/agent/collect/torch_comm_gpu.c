@@ -20,6 +20,12 @@
 #define NOT_READY_MAX 4 /* operations that are not over: those behind them hardly are */
 #define ASKED_MAX 64
 #define POLL_NS UINT64_C(1000000)
+#define BASE_NS UINT64_C(10000000000) /* a float of milliseconds is exact to a microsecond */
+
+/* When an operation was at work, in ms. */
+struct work {
+    double from, to;
+};
 
 /* c10::cuda::CUDAStream: two words, returned in registers. */
 struct stream {
@@ -134,11 +140,65 @@ static bool is_over(struct pb_comm_gpu *g, struct pb_comm_op *op, double *ret_ms
     return true;
 }
 
+/* Adds it to the others, which are in the order of their beginning. */
+static void add_work(struct pb_comm_gpu *g, struct work *list, int *n, void *to, double ms)
+{
+    float end;
+    int i = *n;
+
+    if (i == ASKED_MAX || !(ms >= 0) || !g->base || g->event_elapsed(&end, g->base, to) != 0)
+        return;
+    for (; i > 0 && list[i - 1].from > (double)end - ms; i--)
+        list[i] = list[i - 1];
+    list[i] = (struct work){(double)end - ms, (double)end};
+    ++*n;
+}
+
+/* Several may be at work at once, and those that wait for another have begun as well. */
+static void count_work(struct pb_comm_gpu *g, const struct work *list, int n)
+{
+    double sum = 0;
+
+    for (int i = 0; i < n; i++) {
+        double from = list[i].from > g->last_ms ? list[i].from : g->last_ms;
+
+        if (list[i].to > from) {
+            sum += list[i].to - from;
+            g->last_ms = list[i].to;
+        }
+    }
+    g->busy_ns += (uint64_t)(sum * 1e6);
+}
+
+/* An event to count from, when none of those that are waited for was counted from another. */
+static void renew_base(struct pb_comm_gpu *g, void *stream)
+{
+    uint64_t now;
+
+    if (g->waiting > 0 || atomic_flag_test_and_set(&g->polled))
+        return;
+    now = pb_clock_ns();
+    if ((!g->base || now - g->base_ns > BASE_NS) && make(g, &g->base) &&
+        g->event_record(g->base, stream) == 0) {
+        g->base_ns = now;
+        g->last_ms = 0;
+    }
+    atomic_flag_clear(&g->polled);
+}
+
+uint64_t pb_comm_gpu_window_ns(struct pb_self *self)
+{
+    struct pb_comm *c = pb_comm_state(self);
+
+    return c ? atomic_exchange(&c->gpu.busy_ns, 0) : 0;
+}
+
 /* Some of them, or all. */
 static void poll(struct pb_comm *c, bool all)
 {
     struct pb_comm_gpu *g = &c->gpu;
-    int asked = 0, not_ready = 0, mode = CAPTURE_RELAXED;
+    int asked = 0, not_ready = 0, mode = CAPTURE_RELAXED, n = 0;
+    struct work list[ASKED_MAX];
     double ms;
 
     if (atomic_flag_test_and_set(&g->polled))
@@ -151,6 +211,7 @@ static void poll(struct pb_comm *c, bool all)
             continue;
         asked++;
         if (is_over(g, op, &ms)) {
+            add_work(g, list, &n, op->to, ms);
             pb_comm_end_ms(c, op, c->done, ms);
             let_go(g, op);
         } else if (++not_ready >= NOT_READY_MAX && !all) {
@@ -158,6 +219,7 @@ static void poll(struct pb_comm *c, bool all)
         }
     }
     g->capture_mode(&mode);
+    count_work(g, list, n);
     atomic_flag_clear(&g->polled);
 }
 
@@ -198,6 +260,7 @@ void pb_comm_gpu_begins(struct pb_comm *c, struct pb_comm_op *op)
         pb_comm_end_ms(c, op, c->captured, pb_null_real());
         return;
     }
+    renew_base(g, stream);
     if (make(g, &op->from) && make(g, &op->to) && g->event_record(op->from, stream) == 0)
         op->marks = PB_COMM_FROM;
 }

@@ -123,7 +123,7 @@ static void fill_row(struct pb_torch *t, union pb_cell *row, struct _object *opt
     row[PB_TORCH_LOG_forward_ms] = real(ms(s->forward_ns));
     row[PB_TORCH_LOG_backward_ms] = real(ms(s->backward_ns));
     row[PB_TORCH_LOG_optimizer_ms] = real(ms(s->optimizer_ns));
-    row[PB_TORCH_LOG_comm_ms] = real(ms(comm_ns));
+    row[PB_TORCH_LOG_comm_ms] = real(ms(comm_ns + pb_comm_gpu_window_ns(t->self)));
     parts = data_ns + s->forward_ns + s->backward_ns + s->optimizer_ns +
             (comm_ns > s->comm_ns ? comm_ns - s->comm_ns : 0);
     row[PB_TORCH_LOG_other_ms] =
@@ -227,7 +227,9 @@ void pb_torch_forward_counts(struct pb_torch *t, struct _object *root)
         if (!t->on)
             return;
     }
-    pb_comm_window_ns(t->self, now); /* belongs to this step, which has no row */
+    /* What belongs to this step, which has no row. */
+    pb_comm_window_ns(t->self, now);
+    pb_comm_gpu_window_ns(t->self);
     t->step_end_ns = now;
     next_step(t, now, took);
 }
