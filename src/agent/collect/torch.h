@@ -134,10 +134,10 @@ struct pb_torch_held {
 /* What backward was called on since the gradients were cleared: the sum of it. */
 struct pb_torch_loss {
     double sum;
-    struct pb_cuda_value coming[PB_TORCH_COMING];
     uint32_t ncoming, n;
     bool unknown; /* one could not be told */
     bool done;    /* a step was made with it, or the gradients were cleared */
+    struct pb_cuda_value coming[PB_TORCH_COMING];
 };
 
 /* A row of python.training_logs with values that are still on their way. */
@@ -164,12 +164,20 @@ struct pb_torch_feed {
     uint64_t began, before; /* the same, of this pass and of the one before it */
     uint64_t data_ns;    /* waited for it since the last step */
     uint64_t forward_ns; /* spent on it before it was known to feed steps */
-    int64_t sizes[PB_TORCH_AHEAD]; /* batches that no step has taken yet */
     uint32_t nsizes;
     bool trains;  /* it feeds steps, not an evaluation */
     bool touched; /* since the last forward */
     bool ended;   /* the pass came to its end */
     bool greedy;  /* a step takes all that is there */
+    int64_t sizes[PB_TORCH_AHEAD]; /* batches that no step has taken yet */
+};
+
+/* Where the optimizer was in the call that made the last step (torch_frame.c). */
+struct pb_torch_seat {
+    struct _object *code;      /* of the function; NULL: not known */
+    struct _object *optimizer; /* borrowed: compared, never used */
+    int depth;
+    uint32_t at; /* word of the frame */
 };
 
 struct pb_torch {
@@ -208,6 +216,7 @@ struct pb_torch {
     int64_t step, epoch, seq;
     uint64_t step_end_ns, attached_ns, took_ns; /* the last step's */
     int64_t wall_offset_ns; /* wall clock minus monotonic clock */
+    uint64_t wall_due_ns;   /* not before, for looking at it again */
     struct pb_torch_sums sums;
     struct _object *main_weak; /* of the optimizer whose steps count */
     struct _object *named_type; /* an optimizer's, whose names are these */
@@ -222,6 +231,7 @@ struct pb_torch {
     struct _object *step_frame;  /* borrowed: of Python, that runs it */
     struct _object *step_error;  /* borrowed: that was being handled when it began */
     struct _object *optimizer_type;
+    struct pb_torch_seat seat;
     struct _object *step_code; /* of the wrapper that torch's optimizers have */
     bool compiling;            /* torch.compile is in use */
     struct pb_torch_feed feeds[PB_TORCH_FEEDS];
@@ -242,6 +252,8 @@ struct pb_torch {
     struct pb_torch_late late[PB_TORCH_LATE];
     unsigned late_at, late_n;
     struct _object *dtypes[PB_CUDA_KINDS], *grad_enabled, *float_type;
+    struct _object *numel, *data_ptr; /* of the class Tensor */
+    struct _object *word_dtype, *word_is_cpu, *word_training, *word_groups, *word_lr;
 
     /* The brake. */
     uint32_t period;      /* one step in so many is traced */
@@ -376,10 +388,12 @@ bool pb_torch_called_within(struct pb_torch *t);
 struct _object *pb_torch_frame(const struct pb_py *py, int depth); /* a new reference, or NULL */
 /* Borrowed: the frame holds it. */
 struct _object *pb_torch_frame_optimizer(struct pb_torch *t, struct _object *frame);
+/* The same, where torch's profiler has just been told of a step. */
+struct _object *pb_torch_step_optimizer(struct pb_torch *t);
 
 /* torch_value.c: a number that torch has computed. */
 void pb_torch_values_enter(struct pb_torch *t);
-/* The value of a tensor with one element, or of a number; never waits for a GPU. */
+/* The value of a tensor that has one element, or of a number; never waits for a GPU. */
 void pb_torch_value_note(struct pb_torch *t, struct pb_cuda_value *v, struct _object *tensor);
 /* A plain number: what has no attributes to ask for. */
 bool pb_torch_is_float(const struct pb_torch *t, struct _object *object);

@@ -62,7 +62,7 @@ static bool is_alone(struct pb_comm_quiet *q)
            pb_comm_cxx_is_ours(user.first.start, user.first.end);
 }
 
-/* Has the caller said that it waits? From torch 2.7 on the options of a call have that. */
+/* Has the caller said that it waits? The options of a call have that in newer versions of torch. */
 static bool is_waited_for(struct pb_comm *c, size_t kind, struct _object *args,
                           struct _object *kwargs)
 {

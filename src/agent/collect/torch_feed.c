@@ -165,9 +165,9 @@ struct _object *pb_torch_on_next(struct _object *iterator)
 bool pb_torch_is_training(struct pb_torch *t, struct _object *root)
 {
     const struct pb_py *py = &t->self->py;
-    struct _object *mode = py->PyObject_GetAttrString(root, "training");
-    struct _object *grad = t->grad_enabled ? py->PyObject_CallFunction(t->grad_enabled, NULL)
-                                           : NULL;
+    struct _object *mode = py->PyObject_GetAttr(root, t->word_training);
+    struct _object *grad = t->grad_enabled
+                               ? py->PyObject_CallFunctionObjArgs(t->grad_enabled, NULL) : NULL;
     bool yes = mode && py->PyObject_IsTrue(mode) == 1 && (!grad || py->PyObject_IsTrue(grad) == 1);
 
     py->PyErr_Clear();
@@ -187,7 +187,7 @@ static bool is_for_step(struct pb_torch *t, struct _object *root, bool has_child
     if (t->feed && !t->fed && (t->training || !has_children))
         return t->training || t->feed->trains;
     training = pb_torch_is_training(t, root);
-    for (int i = 0; i < PB_TORCH_FEEDS; i++) {
+    for (int i = 0; i < PB_TORCH_FEEDS && t->feeds[i].used; i++) { /* the first ones are */
         struct pb_torch_feed *f = &t->feeds[i];
 
         if (training && (f->touched || (f == t->feed && !f->ended)))
@@ -258,7 +258,7 @@ int64_t pb_torch_feed_step(struct pb_torch *t, uint64_t *ret_ns)
     int64_t total = 0;
 
     *ret_ns = 0;
-    for (int i = 0; i < PB_TORCH_FEEDS && t->asked; i++) {
+    for (int i = 0; i < PB_TORCH_FEEDS && t->feeds[i].used; i++) {
         struct pb_torch_feed *f = &t->feeds[i];
 
         if (f->trains) {

@@ -1,4 +1,7 @@
 /* The end of a step: its row in python.training_logs. */
+#include <stddef.h>
+#include <string.h>
+
 #include "agent/collect/collect.h"
 #include "agent/collect/torch.h"
 #include "agent/collect/torch_comm.h"
@@ -12,6 +15,8 @@
 #define LATE_NS 30000000000u
 /* Two clocks that were read with nothing between them. */
 #define AT_ONCE_NS 20000u
+/* Between looks at how far they are apart. */
+#define APART_NS 10000000u
 
 static const struct pb_column_spec columns[] = {PB_PYTHON_TRAINING_LOGS(PB_TABLE_COLUMN)};
 static const struct pb_ring_spec table = {
@@ -23,15 +28,10 @@ static const struct pb_ring_spec table = {
     .flags = PB_RING_KEEP,
 };
 
-static double learning_rate(const struct pb_torch *t, struct _object *optimizer)
+/* Of a rate that is no plain number; one on a GPU would have to be waited for. */
+static double tensor_or_none(const struct pb_py *py, struct _object *lr)
 {
-    const struct pb_py *py = &t->self->py;
-    struct _object *groups = py->PyObject_GetAttrString(optimizer, "param_groups");
-    struct _object *group = groups && py->PyList_Size(groups) > 0 ? py->PyList_GetItem(groups, 0)
-                                                                  : NULL;
-    struct _object *lr = group ? py->PyDict_GetItemString(group, "lr") : NULL;
-    struct _object *on_gpu = lr && !pb_torch_is_float(t, lr)
-                                 ? py->PyObject_GetAttrString(lr, "is_cuda") : NULL;
+    struct _object *on_gpu = lr ? py->PyObject_GetAttrString(lr, "is_cuda") : NULL;
     double v = pb_null_real();
 
     py->PyErr_Clear();
@@ -41,6 +41,18 @@ static double learning_rate(const struct pb_torch *t, struct _object *optimizer)
         v = pb_null_real();
     py->PyErr_Clear();
     py->Py_DecRef(on_gpu);
+    return v;
+}
+
+static double learning_rate(const struct pb_torch *t, struct _object *optimizer)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *groups = py->PyObject_GetAttr(optimizer, t->word_groups);
+    struct _object *group = groups && py->PyList_Size(groups) > 0 ? py->PyList_GetItem(groups, 0)
+                                                                  : NULL;
+    struct _object *lr = group ? py->PyDict_GetItem(group, t->word_lr) : NULL;
+    double v = lr && pb_torch_is_float(t, lr) ? py->PyFloat_AsDouble(lr) : tensor_or_none(py, lr);
+
     py->Py_DecRef(groups);
     return v;
 }
@@ -78,17 +90,23 @@ static bool is_old(const struct pb_torch *t, const struct pb_torch_late *l)
     return pb_clock_ns() - l->ended_ns > LATE_NS + 4 * t->took_ns;
 }
 
+static bool have_come(struct pb_torch *t, struct pb_torch_late *l, bool drop)
+{
+    bool loss = pb_torch_loss_arrived(t, &l->loss, drop);
+    bool norm = pb_cuda_arrived(&t->cuda, &l->norm, drop);
+    bool scale = pb_cuda_arrived(&t->cuda, &l->scale, drop);
+
+    return loss && norm && scale;
+}
+
 /* In their order, as far as their values are there. */
 void pb_torch_logs_poll(struct pb_torch *t, bool all)
 {
     while (t->late_n) {
         struct pb_torch_late *l = &t->late[t->late_at];
-        bool drop = all || t->late_n == PB_TORCH_LATE || is_old(t, l);
-        bool loss = pb_torch_loss_arrived(t, &l->loss, drop);
-        bool norm = pb_cuda_arrived(&t->cuda, &l->norm, drop);
-        bool scale = pb_cuda_arrived(&t->cuda, &l->scale, drop);
 
-        if (!loss || !norm || !scale)
+        if (!have_come(t, l, all || t->late_n == PB_TORCH_LATE) &&
+            !(is_old(t, l) && have_come(t, l, true)))
             return;
         l->row[PB_TORCH_LOG_loss].d = loss_of(l);
         l->row[PB_TORCH_LOG_grad_norm].d = known(&l->norm);
@@ -134,14 +152,20 @@ static void fill_row(struct pb_torch *t, union pb_cell *row, struct _object *opt
 }
 
 /* A thread that lost its processor between the two clocks would put rows out of order. */
-static void follow_clock(struct pb_torch *t)
+static void follow_clock(struct pb_torch *t, uint64_t now)
 {
-    uint64_t before = pb_clock_ns();
-    int64_t wall = pb_clock_wall_ns();
-    uint64_t after = pb_clock_ns();
+    uint64_t before, after;
+    int64_t wall;
 
-    if (after - before < AT_ONCE_NS)
-        t->wall_offset_ns = wall - (int64_t)before;
+    if (now < t->wall_due_ns)
+        return;
+    before = pb_clock_ns();
+    wall = pb_clock_wall_ns();
+    after = pb_clock_ns();
+    if (after - before >= AT_ONCE_NS)
+        return;
+    t->wall_offset_ns = wall - (int64_t)before;
+    t->wall_due_ns = now + APART_NS;
 }
 
 static void next_step(struct pb_torch *t, uint64_t now, uint64_t took)
@@ -152,7 +176,7 @@ static void next_step(struct pb_torch *t, uint64_t now, uint64_t took)
     t->seq = 0;
     t->took_ns = took;
     pb_torch_memory_look(t, now);
-    follow_clock(t);
+    follow_clock(t, now);
     t->sums.own_ns += pb_clock_ns() - now;
     pb_torch_choose_next(t, took);
     pb_torch_rows_poll(t, false);
@@ -177,19 +201,27 @@ static void take_scale(struct pb_torch *t, struct pb_torch_late *l, struct _obje
     l->scale = t->unscale;
 }
 
+/* Mostly none is coming, and the rest is small. */
+static void take_loss(struct pb_torch_loss *to, struct pb_torch_loss *from)
+{
+    memcpy(to, from, offsetof(struct pb_torch_loss, coming[from->ncoming]));
+    memset(from, 0, offsetof(struct pb_torch_loss, coming));
+}
+
 /* The values belong to the row from now on. */
 static void write_row(struct pb_torch *t, struct _object *optimizer, uint64_t now)
 {
     struct pb_torch_late *l;
 
     pb_torch_logs_poll(t, false);
+    if (!t->late_n)
+        t->late_at = 0; /* the same memory each time */
     l = &t->late[(t->late_at + t->late_n) % PB_TORCH_LATE];
     fill_row(t, l->row, optimizer, now);
     take_scale(t, l, optimizer);
     l->ended_ns = now;
-    l->loss = t->loss;
+    take_loss(&l->loss, &t->loss);
     l->norm = t->norm;
-    t->loss = (struct pb_torch_loss){0};
     t->norm = t->unscale = (struct pb_cuda_value){0};
     t->late_n++;
     pb_torch_logs_poll(t, false);

@@ -20,10 +20,16 @@
 static struct _object *main_optimizer(struct pb_torch *t)
 {
     const struct pb_py *py = &t->self->py;
-    struct _object *object = t->main_weak ? py->PyObject_CallFunction(t->main_weak, NULL) : NULL;
+    struct _object *object = NULL;
 
-    py->PyErr_Clear();
-    py->Py_DecRef(object);
+    if (t->main_weak && py->PyWeakref_GetObject) {
+        object = py->PyWeakref_GetObject(t->main_weak);
+    } else if (t->main_weak) {
+        object = py->PyObject_CallFunctionObjArgs(t->main_weak, NULL);
+        py->Py_DecRef(object);
+    }
+    if (!object)
+        py->PyErr_Clear();
     return object != py->none ? object : NULL;
 }
 
@@ -160,35 +166,30 @@ static void step_returns(struct pb_torch *t)
     t->optimizer_began_ns = 0;
 }
 
-/* The function that the profiler's name stands in is two calls above the innermost one. */
 void pb_torch_on_enter(struct pb_torch *t, struct _object *name, struct _object *record)
 {
     static const char prefix[] = "Optimizer.step#", cleared[] = "Optimizer.zero_grad#";
     const struct pb_py *py = &t->self->py;
-    uint64_t began = pb_clock_ns();
-    struct _object *optimizer = NULL;
+    uint64_t began;
+    struct _object *optimizer;
     ssize_t len = 0;
     const char *s = py->PyUnicode_AsUTF8AndSize(name, &len);
 
-    if (s && strncmp(s, cleared, sizeof cleared - 1) == 0)
+    if (!s)
+        py->PyErr_Clear();
+    else if (strncmp(s, cleared, sizeof cleared - 1) == 0)
         t->loss.done = true;
-    for (int depth = 2; s && !optimizer && depth < 5; depth++) {
-        struct _object *frame;
-
-        if (strncmp(s, prefix, sizeof prefix - 1) != 0)
-            break;
-        frame = pb_torch_frame(py, depth);
-        optimizer = pb_torch_frame_optimizer(t, frame);
-        py->Py_DecRef(frame);
-    }
+    if (!s || strncmp(s, prefix, sizeof prefix - 1) != 0)
+        return;
+    began = pb_clock_ns();
+    optimizer = pb_torch_step_optimizer(t);
     if (optimizer && t->on) {
         t->step_record = record;
         t->step_frame = NULL;
         t->step_error = handled(py);
-        pb_torch_own(t, began);
         step_begins(t, optimizer);
+        t->sums.own_ns += t->optimizer_began_ns - began;
     }
-    py->PyErr_Clear();
 }
 
 void pb_torch_on_exit(struct pb_torch *t)
@@ -364,6 +365,8 @@ void pb_torch_steps_leave(struct pb_torch *t)
     }
     py->Py_DecRef(t->main_weak);
     py->Py_DecRef(t->named_type);
+    py->Py_DecRef(t->seat.code);
+    t->seat = (struct pb_torch_seat){0};
     t->named_type = NULL;
     t->main_weak = NULL;
 }

@@ -14,6 +14,29 @@ struct _object *pb_torch_attribute(const struct pb_py *py, const char *module, c
     return value;
 }
 
+/* What is asked for at every step. */
+static void keep_names(struct pb_torch *t)
+{
+    const struct pb_py *py = &t->self->py;
+    const struct {
+        struct _object **word;
+        const char *name;
+    } list[] = {{&t->word_dtype, "dtype"}, {&t->word_is_cpu, "is_cpu"},
+                {&t->word_training, "training"}, {&t->word_groups, "param_groups"},
+                {&t->word_lr, "lr"}};
+    struct _object *tensor = pb_torch_attribute(py, "torch", "Tensor");
+
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!*list[i].word)
+            *list[i].word = py->PyUnicode_InternFromString(list[i].name);
+    if (!t->numel)
+        t->numel = tensor ? py->PyObject_GetAttrString(tensor, "numel") : NULL;
+    if (!t->data_ptr)
+        t->data_ptr = tensor ? py->PyObject_GetAttrString(tensor, "data_ptr") : NULL;
+    py->PyErr_Clear();
+    py->Py_DecRef(tensor);
+}
+
 void pb_torch_values_enter(struct pb_torch *t)
 {
     static const char *const names[PB_CUDA_KINDS] = {"float32", "float64", "float16", "bfloat16"};
@@ -25,29 +48,28 @@ void pb_torch_values_enter(struct pb_torch *t)
         t->float_type = pb_torch_attribute(&t->self->py, "builtins", "float");
     if (!t->grad_enabled)
         t->grad_enabled = pb_torch_attribute(&t->self->py, "torch", "is_grad_enabled");
+    keep_names(t);
 }
 
-/* What object.name() gives, as a whole number; -1 when it gives none. */
-static long long ask(const struct pb_py *py, struct _object *object, const char *name)
+/* What a method of this tensor gives, as a whole number; -1 when it gives none. */
+static long long ask(const struct pb_py *py, struct _object *method, struct _object *tensor)
 {
-    struct _object *method = py->PyObject_GetAttrString(object, name);
-    struct _object *value = method ? py->PyObject_CallFunction(method, NULL) : NULL;
+    struct _object *value = method ? py->PyObject_CallFunctionObjArgs(method, tensor, NULL) : NULL;
     long long n = value ? py->PyLong_AsLongLong(value) : -1;
 
-    if (py->PyErr_Occurred())
-        n = -1;
-    py->PyErr_Clear();
+    if (n == -1)
+        py->PyErr_Clear();
     py->Py_DecRef(value);
-    py->Py_DecRef(method);
     return n;
 }
 
-static bool is_true(const struct pb_py *py, struct _object *object, const char *name)
+/* Takes the reference. */
+static bool is_true(const struct pb_py *py, struct _object *value)
 {
-    struct _object *value = py->PyObject_GetAttrString(object, name);
     bool yes = value && py->PyObject_IsTrue(value) == 1;
 
-    py->PyErr_Clear();
+    if (!yes)
+        py->PyErr_Clear();
     py->Py_DecRef(value);
     return yes;
 }
@@ -68,20 +90,19 @@ static void note_tensor(struct pb_torch *t, struct pb_cuda_value *v, struct _obj
                         int kind)
 {
     const struct pb_py *py = &t->self->py;
-    long long address = kind >= 0 && ask(py, tensor, "numel") == 1 ? ask(py, tensor, "data_ptr")
-                                                                   : 0;
+    long long address = kind >= 0 ? ask(py, t->data_ptr, tensor) : 0;
 
     if (address <= 0)
         return;
-    if (t->cuda.state >= 0 && is_true(py, tensor, "is_cuda")) {
-        if (pb_cuda_ready(&t->cuda, py, pb_clock_ns()))
-            pb_cuda_fetch(&t->cuda, py, v, (uint64_t)address, (enum pb_cuda_kind)kind);
-    } else if (is_true(py, tensor, "is_cpu")) {
+    if (is_true(py, py->PyObject_GetAttr(tensor, t->word_is_cpu))) {
         pb_cuda_arrived(&t->cuda, v, true);
         *v = (struct pb_cuda_value){
             .state = PB_CUDA_KNOWN,
             .v = pb_cuda_decode((const unsigned char *)(uintptr_t)address,
                                 (enum pb_cuda_kind)kind)};
+    } else if (t->cuda.state >= 0 && is_true(py, py->PyObject_GetAttrString(tensor, "is_cuda")) &&
+               pb_cuda_ready(&t->cuda, py, pb_clock_ns())) {
+        pb_cuda_fetch(&t->cuda, py, v, (uint64_t)address, (enum pb_cuda_kind)kind);
     }
 }
 
@@ -89,13 +110,13 @@ void pb_torch_value_note(struct pb_torch *t, struct pb_cuda_value *v, struct _ob
 {
     const struct pb_py *py = &t->self->py;
     uint64_t began = pb_clock_ns();
-    struct _object *dtype = py->PyObject_GetAttrString(tensor, "dtype");
+    struct _object *dtype = py->PyObject_GetAttr(tensor, t->word_dtype);
     double d;
 
-    py->PyErr_Clear();
     if (dtype) {
         note_tensor(t, v, tensor, kind_of(t, dtype));
     } else {
+        py->PyErr_Clear();
         d = py->PyFloat_AsDouble(tensor);
         if (!py->PyErr_Occurred())
             *v = (struct pb_cuda_value){.state = PB_CUDA_KNOWN, .v = d};
@@ -141,7 +162,7 @@ void pb_torch_loss_add(struct pb_torch *t, struct _object *tensor)
         *l = (struct pb_torch_loss){0};
     }
     pb_torch_loss_arrived(t, l, false);
-    if (l->ncoming < PB_TORCH_COMING)
+    if (l->ncoming < PB_TORCH_COMING && ask(&t->self->py, t->numel, tensor) == 1)
         pb_torch_value_note(t, &v, tensor);
     l->n++;
     if (v.state == PB_CUDA_KNOWN)
