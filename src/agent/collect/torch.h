@@ -234,7 +234,6 @@ struct pb_torch {
     struct pb_torch_seat seat;
     struct _object *step_code; /* of the wrapper that torch's optimizers have */
     bool compiling;            /* torch.compile is in use */
-    struct pb_torch_feed feeds[PB_TORCH_FEEDS];
     struct pb_torch_feed *feed, *main_feed; /* asked last, and that counts epochs */
     uint32_t main_pass;
     uint64_t asked;       /* loaders, times */
@@ -249,11 +248,11 @@ struct pb_torch {
     struct pb_cuda_value norm, unscale;
     struct _object *stacked; /* borrowed: the last result of torch.stack */
     struct _object *clip_globals;
-    struct pb_torch_late late[PB_TORCH_LATE];
     unsigned late_at, late_n;
     struct _object *dtypes[PB_CUDA_KINDS], *grad_enabled, *float_type;
     struct _object *numel, *data_ptr; /* of the class Tensor */
-    struct _object *word_dtype, *word_is_cpu, *word_training, *word_groups, *word_lr;
+    struct _object *word_dtype, *word_is_cpu, *word_training, *word_groups, *word_lr,
+        *word_accumulate;
 
     /* The brake. */
     uint32_t period;      /* one step in so many is traced */
@@ -290,11 +289,15 @@ struct pb_torch {
     pthread_t oom_thread;
     uint64_t oom_ns;
 
-    struct pb_cuda cuda;
-    struct pb_torch_held held[PB_TORCH_HELD];
     unsigned held_at, held_n;
     uint32_t spans_held; /* of them */
     void *held_last;     /* the event that was put last */
+
+    /* What is large stands behind what every step needs. */
+    struct pb_cuda cuda;
+    struct pb_torch_feed feeds[PB_TORCH_FEEDS];
+    struct pb_torch_late late[PB_TORCH_LATE];
+    struct pb_torch_held held[PB_TORCH_HELD];
 
     /* Modules in the order in which they were met, and by address: their number, from 1 on. */
     uint16_t places[PB_TORCH_PLACES];

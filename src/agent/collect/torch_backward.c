@@ -16,9 +16,10 @@
  */
 
 /* torch.autograd.grad goes through the engine, too, and is no backward pass of a step. */
-static bool accumulates(const struct pb_py *py, struct _object *kwargs)
+static bool accumulates(const struct pb_torch *t, struct _object *kwargs)
 {
-    struct _object *flag = kwargs ? py->PyDict_GetItemString(kwargs, "accumulate_grad") : NULL;
+    const struct pb_py *py = &t->self->py;
+    struct _object *flag = kwargs ? py->PyDict_GetItem(kwargs, t->word_accumulate) : NULL;
 
     return !flag || py->PyObject_IsTrue(flag) == 1;
 }
@@ -127,7 +128,7 @@ static struct _object *run(struct _object *unused, struct _object *args, struct 
     (void)unused;
     pb_grad_pass_disturbed(t);
     /* One inside of another, as with checkpoints of the older kind, is part of that one's time. */
-    if (t->on && accumulates(&t->self->py, kwargs) && !pb_torch_in_pass(t))
+    if (t->on && accumulates(t, kwargs) && !pb_torch_in_pass(t))
         return watch(t, args, kwargs);
     return call(t, args, kwargs);
 }

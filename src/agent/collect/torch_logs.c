@@ -201,11 +201,30 @@ static void take_scale(struct pb_torch *t, struct pb_torch_late *l, struct _obje
     l->scale = t->unscale;
 }
 
-/* Mostly none is coming, and the rest is small. */
+/* Few are coming, and the rest is small. */
 static void take_loss(struct pb_torch_loss *to, struct pb_torch_loss *from)
 {
-    memcpy(to, from, offsetof(struct pb_torch_loss, coming[from->ncoming]));
+    memcpy(to, from,
+           offsetof(struct pb_torch_loss, coming) + from->ncoming * sizeof *from->coming);
     memset(from, 0, offsetof(struct pb_torch_loss, coming));
+}
+
+/* Mostly all values are there. */
+static bool write_at_once(struct pb_torch *t, struct _object *optimizer, uint64_t now)
+{
+    union pb_cell row[PB_TORCH_LOG_COLUMNS];
+
+    if (t->late_n || t->loss.ncoming || t->norm.state == PB_CUDA_COMING ||
+        t->unscale.state != PB_CUDA_NONE)
+        return false;
+    fill_row(t, row, optimizer, now);
+    row[PB_TORCH_LOG_loss].d = t->loss.n && !t->loss.unknown ? t->loss.sum : pb_null_real();
+    row[PB_TORCH_LOG_grad_norm].d = known(&t->norm);
+    if (t->logs)
+        pb_ring_append(t->logs, row);
+    memset(&t->loss, 0, offsetof(struct pb_torch_loss, coming));
+    t->norm = (struct pb_cuda_value){0};
+    return true;
 }
 
 /* The values belong to the row from now on. */
@@ -214,8 +233,8 @@ static void write_row(struct pb_torch *t, struct _object *optimizer, uint64_t no
     struct pb_torch_late *l;
 
     pb_torch_logs_poll(t, false);
-    if (!t->late_n)
-        t->late_at = 0; /* the same memory each time */
+    if (write_at_once(t, optimizer, now))
+        return;
     l = &t->late[(t->late_at + t->late_n) % PB_TORCH_LATE];
     fill_row(t, l->row, optimizer, now);
     take_scale(t, l, optimizer);

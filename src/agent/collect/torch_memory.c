@@ -11,7 +11,7 @@
 /* Between looks at the end of a step: a look costs some microseconds. */
 #define LOOK_NS 20000000u
 #define LOOK_CUDA_NS 250000000u
-#define RARELY 1000 /* times what it costs, at least */
+#define RARELY 4000 /* times what it costs, at least */
 
 static double given_mb(const struct pb_torch *t)
 {

@@ -189,6 +189,7 @@ void pb_torch_on_enter(struct pb_torch *t, struct _object *name, struct _object 
         t->step_error = handled(py);
         step_begins(t, optimizer);
         t->sums.own_ns += t->optimizer_began_ns - began;
+        py->PyErr_Clear();
     }
 }
 

@@ -1,4 +1,5 @@
 /* Numbers that torch has computed: losses and norms. */
+#include <stddef.h>
 #include <string.h>
 
 #include "agent/collect/torch.h"
@@ -23,7 +24,7 @@ static void keep_names(struct pb_torch *t)
         const char *name;
     } list[] = {{&t->word_dtype, "dtype"}, {&t->word_is_cpu, "is_cpu"},
                 {&t->word_training, "training"}, {&t->word_groups, "param_groups"},
-                {&t->word_lr, "lr"}};
+                {&t->word_lr, "lr"}, {&t->word_accumulate, "accumulate_grad"}};
     struct _object *tensor = pb_torch_attribute(py, "torch", "Tensor");
 
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
@@ -159,7 +160,7 @@ void pb_torch_loss_add(struct pb_torch *t, struct _object *tensor)
 
     if (l->done) {
         pb_torch_loss_arrived(t, l, true);
-        *l = (struct pb_torch_loss){0};
+        memset(l, 0, offsetof(struct pb_torch_loss, coming));
     }
     pb_torch_loss_arrived(t, l, false);
     if (l->ncoming < PB_TORCH_COMING && ask(&t->self->py, t->numel, tensor) == 1)
