@@ -10,8 +10,9 @@
  * fills (agent/user/user.h).
  *
  * A collector is one file, collect/<name>.c, that opens with its descriptor
- * `const struct pb_collector pb_collector_<name>`, and one line in collectors.def. Its columns
- * stand in store/tables/, so that the node knows the table before anybody has written it.
+ * `const struct pb_collector pb_collector_<name>`, and one line in collectors.def. Large ones have
+ * a folder: torch/ for modules and steps, comm/ for what ranks send each other. Columns stand
+ * in store/tables/, so that the node knows the table before anybody has written it.
  *
  * How the interpreter is reached: once a second, if any collector that is on has a `look` or has
  * not entered yet, the agent queues one pending call, which the main thread makes between two

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "agent/collect/torch_rows.c"
+#include "agent/collect/torch/rows.c"
 
 enum { ROWS = 2 * PB_TORCH_HELD };
 

@@ -1,0 +1,103 @@
+/*
+ * Operations on the CPU that Python waits for at once: they are over when the wait is, and an event
+ * of torch's says no more. It costs more than everything else here, as torch carries the state of
+ * the calling thread to its own for it. So the calling thread has no events during such a call,
+ * unless somebody else listens to them.
+ */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "agent/arch/symver.h"
+#include "agent/collect/torch/torch.h"
+#include "agent/collect/comm/comm.h"
+
+#define SCOPE_FUNCTION 0
+#define SCOPE_USER 7
+#define EVENTS_ENOUGH 64 /* by then it is known whether torch counts first */
+#define INLINE_ROOM 4    /* of the list, before torch allocates memory for it */
+#define UNSAID_MAX 16    /* calls in a row that did not say */
+
+/* at::StepCallbacks, with room to spare: what is called for an event of this thread. */
+struct steps {
+    const void *list;
+    uint32_t n, room;
+    struct {
+        uintptr_t start, end;
+    } first;
+    uint64_t rest[60];
+};
+
+static struct steps steps_of(const struct pb_comm_quiet *q, uint8_t scope)
+{
+    struct steps (*get)(uint8_t) = (struct steps(*)(uint8_t))(uintptr_t)q->get;
+
+    return get(scope);
+}
+
+static bool find_functions(struct pb_comm_quiet *q)
+{
+    void *library;
+
+    if (q->looked_for)
+        return q->get && q->enable;
+    q->looked_for = true;
+    library = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
+    if (!library)
+        return false;
+    q->get = dlsym(library, "_ZN2at16getStepCallbacksENS_11RecordScopeE");
+    q->enable = (void (*)(bool))(uintptr_t)dlsym(library, "_ZN2at20enableRecordFunctionEb");
+    return q->get && q->enable;
+}
+
+/* Is ours the only function that is called for events of this thread? */
+static bool is_alone(struct pb_comm_quiet *q)
+{
+    struct steps user = steps_of(q, SCOPE_USER), function = steps_of(q, SCOPE_FUNCTION);
+
+    if (user.room != INLINE_ROOM || function.room != INLINE_ROOM) {
+        q->get = NULL; /* it looks different, or memory was allocated: not again */
+        return false;
+    }
+    return user.n == 1 && function.n == 0 &&
+           pb_comm_cxx_is_ours(user.first.start, user.first.end);
+}
+
+/* Has the caller said that it waits? The options of a call have that in newer versions of torch. */
+static bool is_waited_for(struct pb_comm *c, size_t kind, struct _object *args,
+                          struct _object *kwargs)
+{
+    const struct pb_py *py = &c->self->py;
+    struct _object *options = kwargs ? py->PyDict_GetItemString(kwargs, "opts") : NULL;
+    struct _object *later = NULL;
+    bool yes;
+
+    if (c->quiet.unsaid[kind] >= UNSAID_MAX)
+        return false;
+    if (!options && py->PyTuple_Size(args) > 1)
+        options = py->PyTuple_GetItem(args, py->PyTuple_Size(args) - 1);
+    later = options ? py->PyObject_GetAttrString(options, "asyncOp") : NULL;
+    yes = later && py->PyObject_IsTrue(later) == 0;
+    c->quiet.unsaid[kind] = later ? 0 : (uint8_t)(c->quiet.unsaid[kind] + 1);
+    py->PyErr_Clear();
+    py->Py_DecRef(later);
+    return yes;
+}
+
+bool pb_comm_quiet_begin(struct pb_comm *c, size_t kind, struct _object *args,
+                         struct _object *kwargs, struct pb_comm_op *op)
+{
+    struct pb_comm_quiet *q = &c->quiet;
+
+    if (op->device || !c->cxx.in || !find_functions(q) ||
+        (!c->cxx.counts_first && c->cxx.events < EVENTS_ENOUGH) ||
+        !is_waited_for(c, kind, args, kwargs) || !is_alone(q))
+        return false;
+    op->matched = true;
+    q->enable(false);
+    return true;
+}
+
+void pb_comm_quiet_end(struct pb_comm *c)
+{
+    c->quiet.enable(true);
+}

@@ -1,0 +1,271 @@
+/* What runs at each call of a module, and rows of python.torch_trace. */
+#include <pthread.h>
+#include <string.h>
+
+#include "agent/arch/symver.h"
+#include "agent/collect/collect.h"
+#include "agent/collect/torch/torch.h"
+#include "agent/collect/torch/grad.h"
+#include "base/clock.h"
+#include "store/tables/table.h"
+
+/* One call in so many has its own cost taken, with two more looks at the clock. */
+#define COST_EVERY 64
+/* What the two looks at the clock do not see: the slot's call and return. */
+#define AROUND_NS 10.0
+/* So long after it began a call gets its row, whether the others of its step are over or not. */
+#define NOTES_NS 5000000u
+
+/* A thread that ends gives its place back. */
+static void thread_ends(void *thread)
+{
+    struct pb_torch_thread *th = thread;
+
+    th->top = NULL;
+    th->depth = 0;
+    th->taken = false;
+}
+
+static __attribute__((noinline)) struct pb_torch_thread *new_thread(struct pb_torch *t)
+{
+    if (!t->has_key)
+        t->has_key = pthread_key_create(&t->key, thread_ends) == 0;
+    for (int i = 0; t->has_key && i < PB_TORCH_THREADS; i++) {
+        struct pb_torch_thread *th = &t->threads[i];
+
+        if (atomic_exchange(&th->taken, true))
+            continue;
+        if (pthread_setspecific(t->key, th) == 0)
+            return th;
+        th->taken = false;
+        break;
+    }
+    return NULL;
+}
+
+static inline struct pb_torch_thread *this_thread(struct pb_torch *t)
+{
+    struct pb_torch_thread *th = t->has_key ? pthread_getspecific(t->key) : NULL;
+
+    return th ? th : new_thread(t);
+}
+
+void pb_torch_threads_forked(struct pb_torch *t)
+{
+    struct pb_torch_thread *own = t->has_key ? pthread_getspecific(t->key) : NULL;
+
+    for (int i = 0; i < PB_TORCH_THREADS; i++)
+        if (&t->threads[i] != own)
+            thread_ends(&t->threads[i]);
+}
+
+int pb_torch_span_begins(struct pb_torch *t)
+{
+    return t->timing ? pb_cuda_span_begin(&t->cuda, &t->self->py) : -1;
+}
+
+/* The row waits until the GPU has come that far. */
+static bool hold(struct pb_torch *t, struct pb_torch_row *r, int span)
+{
+    const struct pb_cuda_span *s;
+
+    if (span < 0 || !t->timing)
+        return false;
+    pb_cuda_span_end(&t->cuda, &t->self->py, span);
+    s = &t->cuda.spans[span];
+    if (!t->on || (unsigned)span >= t->cuda.nspans || !s->ended)
+        return false;
+    pb_torch_hold(t, r, s->from, s->to, &t->spans_held);
+    return true;
+}
+
+void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uint32_t stage,
+                    uint32_t operation, uint64_t began_ns, uint64_t ended_ns, int span)
+{
+    struct pb_torch_row r = {
+        .name = names->name, .type = names->type, .stage = stage, .operation = operation,
+        .began_ns = began_ns, .ended_ns = ended_ns,
+        .gpu_ms = pb_null_real(), .allocated_mb = t->memory_mb, .delta_mb = pb_null_real()};
+
+    t->sums.rows++;
+    if (!hold(t, &r, span))
+        pb_torch_put(t, &r);
+}
+
+/* In a step that is weighed or timed. No exception pending. */
+static void record_more(struct pb_torch *t, const struct pb_torch_call *c, struct pb_torch_row *r)
+{
+    if (t->weighing && c->memory_mb > 0) {
+        double now = pb_torch_memory_now(t);
+
+        r->allocated_mb = now;
+        r->delta_mb = now - c->memory_mb;
+        c->module->own_mb = (float)(r->delta_mb - c->inner_mb);
+        if (c->outer)
+            c->outer->inner_mb += r->delta_mb;
+        if (now > t->memory_peak_mb)
+            t->memory_peak_mb = now;
+        if (t->sums.weigh_ns > PB_TORCH_WEIGH_NS && t->on) {
+            t->weigh_next += t->sums.weighed;
+            pb_torch_weighing_ends(t);
+        }
+    }
+    if (!t->on || hold(t, r, c->span))
+        return;
+    pb_torch_put(t, r);
+}
+
+static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torch_note *n)
+{
+    return (struct pb_torch_row){
+        .name = n->name, .type = n->type, .stage = t->stage_forward, .operation = n->operation,
+        .began_ns = n->began_ns, .ended_ns = n->ended_ns, .gpu_ms = pb_null_real(),
+        .delta_mb = pb_null_real(), .allocated_mb = t->memory_mb};
+}
+
+/*
+ * A row goes to as many pages as the table has columns. Many at once cost little more than one: the
+ * pages are all in the caches after the first.
+ */
+void pb_torch_notes_write(struct pb_torch *t)
+{
+    uint64_t began = pb_clock_ns();
+    uint32_t n = t->nnotes;
+
+    t->nnotes = 0;
+    t->sums.rows += n;
+    for (uint32_t i = 0; i < n; i++) {
+        struct pb_torch_row r = row_of(t, &t->notes[i]);
+
+        pb_torch_put(t, &r);
+    }
+    t->sums.own_ns += pb_clock_ns() - began;
+}
+
+static void record(struct pb_torch *t, const struct pb_torch_call *c, uint64_t now, bool failed)
+{
+    const struct pb_torch_module *m = c->module;
+    struct pb_torch_note *n = &t->notes[t->nnotes];
+
+    *n = (struct pb_torch_note){c->began_ns, now, m->name, m->type, m->operation};
+    if (__builtin_expect((t->weighing || t->timing) && !failed, 0)) {
+        struct pb_torch_row r = row_of(t, n);
+
+        t->sums.rows++;
+        record_more(t, c, &r);
+        return;
+    }
+    if (++t->nnotes == PB_TORCH_NOTES || now - t->notes[0].began_ns > NOTES_NS)
+        pb_torch_notes_write(t);
+}
+
+static void root_ended(struct pb_torch *t, const struct pb_torch_call *c, struct _object *object,
+                       uint64_t now, bool failed)
+{
+    uint64_t began = pb_clock_ns();
+
+    if (t->passes && pb_torch_in_pass(t))
+        return; /* what a checkpoint computes again is backward's time */
+    pb_torch_comm_inside(t, c->comm_ns, now);
+    if (!failed) /* else there is an exception */
+        pb_torch_feed_forward(t, object, c->module->has_children, now - c->began_ns);
+    else if (t->training)
+        t->sums.forward_ns += now - c->began_ns;
+    pb_torch_own(t, began);
+    if (!t->on)
+        return;
+    /* A backward pass goes by the name of the model, not by that of a loss after it. */
+    if (t->root_is_old || c->module->has_children || !t->last_root || !t->last_root->has_children)
+        t->last_root = c->module;
+    t->root_is_old = false;
+    if (!failed && c->module->has_children && !t->optimizer_seen)
+        pb_torch_forward_counts(t, object);
+}
+
+/* Where looks are slow the calls of one step are weighed in several. */
+static void weigh(struct pb_torch *t, struct pb_torch_call *call)
+{
+    uint64_t began = pb_clock_ns();
+
+    if (t->weigh_skip) {
+        t->weigh_skip--;
+        return;
+    }
+    call->memory_mb = pb_torch_memory_now(t);
+    t->sums.weighed++;
+    t->sums.weigh_ns += 2 * (pb_clock_ns() - began); /* there is another look at its end */
+}
+
+static __attribute__((noinline)) void begin_more(struct pb_torch *t, struct pb_torch_call *call,
+                                                 struct _object *object)
+{
+    uint64_t began = pb_clock_ns();
+
+    if (!call->module)
+        call->module = pb_torch_module_meet(t, object, call->outer);
+    if (t->on && t->weighing)
+        weigh(t, call);
+    if (t->on && t->timing)
+        call->span = pb_torch_span_begins(t);
+    t->sums.own_ns += pb_clock_ns() - began;
+}
+
+static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
+                               struct _object *object, struct _object *args,
+                               struct _object *kwargs)
+{
+    struct pb_torch_call call = {.outer = th->top, .depth = th->depth, .span = -1,
+                                 .number = UINT64_MAX};
+    bool tracing = t->tracing, taken = tracing && t->calls++ % COST_EVERY == 0, weighed;
+    uint64_t entered = taken ? pb_clock_ns() : 0, now;
+    struct _object *result;
+
+    call.module = pb_torch_module_find(t, object);
+    if (__builtin_expect(!call.module || (tracing && (t->weighing || t->timing)), 0)) {
+        begin_more(t, &call, object);
+        taken = false;
+    }
+    weighed = t->weighing || t->timing;
+    if (__builtin_expect(t->ranging, 0))
+        call.number = pb_grad_state(t->self)->next_number();
+    th->top = &call;
+    th->depth++;
+    call.began_ns = pb_clock_ns();
+    if (call.depth == 0)
+        call.comm_ns = pb_comm_so_far_ns(t->self, call.began_ns);
+    result = t->call_was(object, args, kwargs);
+    now = pb_clock_ns();
+    th->top = call.outer;
+    th->depth = call.depth;
+    if (__builtin_expect(!result, 0) && t->on)
+        pb_torch_oom_check(t, &call, call.began_ns);
+    /* The entry may have been given to another module meanwhile, or the collector have left. */
+    if (!t->on || !call.module || call.module->object != object)
+        return result;
+    if (tracing && t->tracing) {
+        record(t, &call, now, !result);
+        if (__builtin_expect(t->ranging && call.number != UINT64_MAX, 0))
+            pb_grad_call_ends(t, &call, now, !result);
+        if (weighed)
+            t->sums.own_ns += pb_clock_ns() - now;
+        else if (taken)
+            pb_torch_take_call(t, AROUND_NS + (double)(call.began_ns - entered +
+                                                       pb_clock_ns() - now));
+    }
+    if (th->depth == 0 && t->on && t->nnotes)
+        pb_torch_notes_write(t);
+    if (th->depth == 0 && t->on)
+        root_ended(t, &call, object, now, !result);
+    return result;
+}
+
+struct _object *pb_torch_on_call(struct _object *object, struct _object *args,
+                                 struct _object *kwargs)
+{
+    struct pb_torch *t = pb_torch_state(pb_self());
+    struct pb_torch_thread *th = t->on ? this_thread(t) : NULL;
+
+    if (!th || (th->depth > 0 && !t->tracing))
+        return t->call_was(object, args, kwargs);
+    return watched(t, th, object, args, kwargs);
+}

@@ -1,0 +1,239 @@
+#include "agent/collect/torch/gpu.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "agent/arch/symver.h"
+#include "store/writer.h"
+
+/* Of the driver's interface. */
+#define EVENT_NO_TIMING 2u
+#define CAPTURE_RELAXED 2
+#define VALUE_BYTES 8
+#define AGAIN_NS 1000000000u
+
+static const unsigned char sizes[PB_CUDA_KINDS] = {4, 8, 2, 2};
+
+static double decode_half(uint16_t h)
+{
+    int exponent = h >> 10 & 31;
+    double fraction = h & 1023, v;
+
+    if (exponent == 31)
+        v = fraction > 0 ? (double)__builtin_nanf("") : (double)__builtin_inff();
+    else if (exponent == 0)
+        v = fraction / (1 << 24);
+    else
+        v = (1 + fraction / 1024) * (exponent >= 15 ? (double)(1 << (exponent - 15))
+                                                    : 1.0 / (1 << (15 - exponent)));
+    return h >> 15 ? -v : v;
+}
+
+double pb_cuda_decode(const unsigned char *bytes, enum pb_cuda_kind kind)
+{
+    uint32_t word;
+    uint16_t half;
+    double d;
+    float f;
+
+    switch (kind) {
+    case PB_CUDA_F64:
+        memcpy(&d, bytes, sizeof d);
+        return d;
+    case PB_CUDA_F16:
+        memcpy(&half, bytes, sizeof half);
+        return decode_half(half);
+    case PB_CUDA_BF16:
+        memcpy(&half, bytes, sizeof half);
+        word = (uint32_t)half << 16;
+        memcpy(&f, &word, sizeof f);
+        return (double)f;
+    default:
+        memcpy(&f, bytes, sizeof f);
+        return (double)f;
+    }
+}
+
+static bool find_functions(struct pb_cuda *c)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+    const struct {
+        const char *name;
+        void *to;
+    } list[] = {
+        {"cuEventCreate", &c->event_create},
+        {"cuEventRecord", &c->event_record},
+        {"cuEventQuery", &c->event_query},
+        {"cuEventElapsedTime", &c->event_elapsed},
+        {"cuCtxGetCurrent", &c->context_current},
+        {"cuStreamIsCapturing", &c->capturing},
+        {"cuThreadExchangeStreamCaptureMode", &c->capture_mode},
+        {"cuMemAllocHost_v2", &c->host_alloc},
+        {"cuMemcpyDtoHAsync_v2", &c->copy},
+    };
+
+    for (size_t i = 0; driver && i < sizeof list / sizeof *list; i++) {
+        void *function = dlsym(driver, list[i].name);
+
+        if (!function)
+            return false;
+        memcpy(list[i].to, &function, sizeof function);
+    }
+    return driver != NULL;
+}
+
+/* torch's way to say which stream this thread works on. */
+static bool find_stream(struct pb_cuda *c, const struct pb_py *py)
+{
+    struct _object *modules = py->PyImport_GetModuleDict();
+    struct _object *native = modules ? py->PyDict_GetItemString(modules, "torch._C") : NULL;
+
+    if (!c->get_device)
+        c->get_device = native ? py->PyObject_GetAttrString(native, "_cuda_getDevice") : NULL;
+    if (!c->get_stream)
+        c->get_stream = native ? py->PyObject_GetAttrString(native, "_cuda_getCurrentRawStream")
+                               : NULL;
+    py->PyErr_Clear();
+    return c->get_device && c->get_stream;
+}
+
+/* Making things is not allowed while some thread captures, unless one says that one knows. */
+static bool make(struct pb_cuda *c)
+{
+    int mode = CAPTURE_RELAXED;
+    bool good = true;
+    void *p = NULL;
+
+    c->capture_mode(&mode);
+    if (!c->pinned && c->host_alloc(&p, PB_CUDA_SLOTS * VALUE_BYTES) == 0)
+        c->pinned = p;
+    for (int i = 0; good && i < PB_CUDA_SLOTS; i++)
+        good = c->slots[i].event || c->event_create(&c->slots[i].event, EVENT_NO_TIMING) == 0;
+    c->capture_mode(&mode);
+    return good && c->pinned;
+}
+
+/* Is CUDA in use in this process? It is never made to be. */
+static void look(struct pb_cuda *c, const struct pb_py *py)
+{
+    void *context = NULL;
+
+    if (!find_functions(c) || c->context_current(&context) != 0 || !context)
+        return; /* not yet */
+    c->context = context;
+    c->state = find_stream(c, py) && make(c) ? 1 : -1;
+}
+
+bool pb_cuda_ready(struct pb_cuda *c, const struct pb_py *py, uint64_t now)
+{
+    void *context = NULL;
+
+    if (c->state == 0 && now >= c->again_ns) {
+        c->again_ns = now + AGAIN_NS;
+        look(c, py);
+    }
+    return c->state > 0 && c->context_current(&context) == 0 && context == c->context;
+}
+
+bool pb_cuda_stream(struct pb_cuda *c, const struct pb_py *py, void **ret)
+{
+    struct _object *device = py->PyObject_CallFunction(c->get_device, NULL);
+    struct _object *stream = device ? py->PyObject_CallFunction(c->get_stream, "(O)", device)
+                                    : NULL;
+    long long value = stream ? py->PyLong_AsLongLong(stream) : -1;
+    int status = 1;
+
+    py->Py_DecRef(stream);
+    py->Py_DecRef(device);
+    if (py->PyErr_Occurred()) {
+        py->PyErr_Clear();
+        return false;
+    }
+    *ret = (void *)(uintptr_t)value;
+    return c->capturing(*ret, &status) == 0 && status == 0;
+}
+
+void pb_cuda_fetch(struct pb_cuda *c, const struct pb_py *py, struct pb_cuda_value *v,
+                   uint64_t address, enum pb_cuda_kind kind)
+{
+    int i = v->state == PB_CUDA_COMING ? v->slot : -1;
+    void *stream;
+
+    if (!pb_cuda_stream(c, py, &stream))
+        return;
+    for (int k = 0; i < 0 && k < PB_CUDA_SLOTS; k++)
+        if (!c->slots[k].taken)
+            i = k;
+    if (i < 0)
+        return;
+    v->state = PB_CUDA_NONE;
+    c->slots[i].taken = false;
+    if (c->copy(c->pinned + i * VALUE_BYTES, address, sizes[kind], stream) != 0 ||
+        c->event_record(c->slots[i].event, stream) != 0)
+        return;
+    c->slots[i].taken = true;
+    *v = (struct pb_cuda_value){.state = PB_CUDA_COMING, .kind = kind, .slot = i};
+}
+
+bool pb_cuda_is_done(struct pb_cuda *c, void *event)
+{
+    int mode = CAPTURE_RELAXED, rc;
+
+    c->capture_mode(&mode);
+    rc = c->event_query(event);
+    c->capture_mode(&mode);
+    return rc == 0;
+}
+
+bool pb_cuda_arrived(struct pb_cuda *c, struct pb_cuda_value *v, bool drop)
+{
+    void *context = NULL;
+
+    if (v->state != PB_CUDA_COMING)
+        return true;
+    if (c->state > 0 && c->context_current(&context) == 0 && context == c->context &&
+        pb_cuda_is_done(c, c->slots[v->slot].event)) {
+        v->v = pb_cuda_decode(c->pinned + v->slot * VALUE_BYTES, v->kind);
+        v->state = PB_CUDA_KNOWN;
+    } else if (drop) {
+        v->state = PB_CUDA_NONE;
+    }
+    if (v->state != PB_CUDA_COMING)
+        c->slots[v->slot].taken = false;
+    return v->state != PB_CUDA_COMING;
+}
+
+int pb_cuda_span_begin(struct pb_cuda *c, const struct pb_py *py)
+{
+    struct pb_cuda_span *s = &c->spans[c->nspans];
+    void *stream;
+
+    if (c->state <= 0 || c->nspans >= PB_CUDA_SPANS || !pb_cuda_stream(c, py, &stream))
+        return -1;
+    if ((!s->from && c->event_create(&s->from, 0) != 0) ||
+        (!s->to && c->event_create(&s->to, 0) != 0) || c->event_record(s->from, stream) != 0)
+        return -1;
+    s->ended = false;
+    return (int)c->nspans++;
+}
+
+void pb_cuda_span_end(struct pb_cuda *c, const struct pb_py *py, int span)
+{
+    void *stream;
+
+    if (span >= 0 && (unsigned)span < c->nspans && pb_cuda_stream(c, py, &stream))
+        c->spans[span].ended = c->event_record(c->spans[span].to, stream) == 0;
+}
+
+void pb_cuda_spans_clear(struct pb_cuda *c)
+{
+    c->nspans = 0;
+}
+
+void pb_cuda_forked(struct pb_cuda *c)
+{
+    c->state = c->state ? -1 : 0;
+    c->nspans = 0;
+    for (int i = 0; i < PB_CUDA_SLOTS; i++)
+        c->slots[i].taken = false;
+}

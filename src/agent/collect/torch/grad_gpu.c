@@ -1,0 +1,66 @@
+/* Time on the GPU of the parts of a backward pass, by events on the stream that it runs on. */
+#include <dlfcn.h>
+
+#include "agent/arch/symver.h"
+#include "agent/collect/torch/grad.h"
+
+#define DEVICE_BITS 0xffffu
+#define CAPTURE_RELAXED 2
+#define CURRENT_DEVICE (-1)
+
+static bool find_stream(struct pb_grad *g)
+{
+    void *library = g->stream ? NULL : dlopen("libc10_cuda.so", RTLD_NOLOAD | RTLD_LAZY);
+
+    if (library)
+        g->stream = (struct pb_grad_stream(*)(signed char))(uintptr_t)dlsym(
+            library, "_ZN3c104cuda20getCurrentCUDAStreamEa");
+    return g->stream != NULL;
+}
+
+/* As many as the last pass needed, and some. */
+static bool make_events(struct pb_cuda *c, struct pb_grad *g, uint32_t wanted)
+{
+    int mode = CAPTURE_RELAXED;
+    bool good = true;
+
+    c->capture_mode(&mode);
+    while (good && g->nevents < wanted)
+        if ((good = c->event_create(&g->events[g->nevents], 0) == 0))
+            g->nevents++;
+    c->capture_mode(&mode);
+    return good;
+}
+
+void pb_grad_gpu_begins(struct pb_torch *t, struct pb_grad *g)
+{
+    uint32_t wanted = g->last_nodes + g->last_nodes / 4 + 16;
+
+    if (g->nlate || !g->last_nodes || wanted > PB_GRAD_EVENTS || !find_stream(g) ||
+        !pb_cuda_stream(&t->cuda, &t->self->py, &g->raw_stream) ||
+        !make_events(&t->cuda, g, wanted))
+        return;
+    g->on = g->stream(CURRENT_DEVICE);
+    g->timed = true;
+}
+
+/* Any thread, no GIL. On another stream, or a device of its own, it is not put. */
+void pb_grad_gpu_note(struct pb_grad *g, struct pb_grad_node *node)
+{
+    struct pb_cuda *c = &pb_torch_state(g->self)->cuda;
+    struct pb_grad_stream now = g->stream(CURRENT_DEVICE);
+
+    if (node->event + 1 < g->nevents && now.number == g->on.number &&
+        ((now.device ^ g->on.device) & DEVICE_BITS) == 0)
+        node->timed = c->event_record(g->events[node->event], g->raw_stream) == 0;
+}
+
+/* The stream waits for the pass as soon as that returns. */
+void pb_grad_gpu_ends(struct pb_torch *t, struct pb_grad *g)
+{
+    void *stream;
+
+    g->last_event = g->nevents - 1;
+    g->timed = pb_cuda_stream(&t->cuda, &t->self->py, &stream) && stream == g->raw_stream &&
+               t->cuda.event_record(g->events[g->last_event], stream) == 0;
+}

@@ -1,0 +1,305 @@
+/* One backward pass, told apart by module. */
+#include <string.h>
+
+#include "agent/arch/hidden_return.h"
+#include "agent/arch/symver.h"
+#include "agent/collect/collect.h"
+#include "agent/collect/torch/grad.h"
+#include "base/clock.h"
+
+#define SCOPE_BACKWARD 1
+/* Share of torch.budget that noting operations may take, beside what tracing modules takes. */
+#define SHARE 0.1
+#define EVERY_MAX (1u << 20)
+
+/*
+ * Torch calls these two from any thread, without the GIL, and may call `ended` for an operation
+ * that is under way after the callback was removed.
+ */
+void pb_grad_node_began(const void *record, void **ret);
+void pb_grad_node_began(const void *record, void **ret)
+{
+    struct pb_grad *g = pb_grad_state(pb_self());
+    const unsigned char *bytes = record;
+    struct pb_grad_node *node;
+    uint32_t i;
+
+    *ret = NULL;
+    if (g->testing && pthread_equal(g->tester, pthread_self()) &&
+        g->nsamples < sizeof g->samples / sizeof *g->samples)
+        memcpy(g->samples[g->nsamples++], record, PB_GRAD_BYTES);
+    if (!g->open)
+        return;
+    i = atomic_fetch_add(&g->nnodes, 1);
+    if (i >= PB_GRAD_NODES)
+        return;
+    node = &g->nodes[i];
+    memcpy(&node->number, bytes + g->number_at, sizeof node->number);
+    memcpy(&node->thread, bytes + g->thread_at, sizeof node->thread);
+    node->runs_on = pthread_self();
+    node->event = i;
+    node->timed = false;
+    if (g->timed)
+        pb_grad_gpu_note(g, node);
+    node->began_ns = pb_clock_ns();
+    atomic_store_explicit(&node->pass, g->pass, memory_order_release);
+}
+PB_HIDDEN_RETURN(node_starts, pb_grad_node_began)
+
+static void node_ended(const void *record, void *context)
+{
+    struct pb_grad *g = pb_grad_state(pb_self());
+
+    (void)record;
+    (void)context;
+    if (g->open)
+        g->ended_ns = pb_clock_ns();
+}
+
+void pb_grad_listen(struct pb_grad *g, bool on)
+{
+    struct pb_comm_callback ours = {.start = node_starts, .end = node_ended, .probability = 1};
+
+    if (g->in)
+        g->remove(g->callback);
+    g->in = on;
+    if (!on)
+        return;
+    ours.scopes[SCOPE_BACKWARD] = 1;
+    g->callback = g->add(ours);
+}
+
+void pb_grad_choose(struct pb_torch *t, uint64_t number, uint64_t took)
+{
+    struct pb_grad *g = pb_grad_state(t->self);
+    double budget = (double)t->self->settings.v[PB_SET_TORCH_BUDGET] / 1000.0 / 100.0;
+    double share = took ? g->cost_ns / (double)took / t->period : 0;
+
+    if (t->ranging && took && g->cost_ns > 0) {
+        g->every = 1;
+        while (g->every < EVERY_MAX && share / g->every > SHARE * budget)
+            g->every *= 2;
+    }
+    g->nranges = 0;
+    t->root_is_old = true;
+    /*
+     * Not where memory is looked at: that takes longer than a module. Those steps have even
+     * numbers, so these have odd ones; and where time on the GPU is taken, this is, too.
+     */
+    t->ranging = g->state > 0 && t->tracing && !t->weighing &&
+                 (g->every < 2 || number % g->every == 1 ||
+                  (t->timing && g->every <= t->time_every));
+}
+
+/* Of a call that failed in part nothing is known. */
+static void note_range(struct pb_grad *g, const struct pb_torch_call *c)
+{
+    uint64_t to = g->next_number();
+    struct pb_grad_range *r = &g->ranges[g->nranges];
+
+    if (g->nranges >= PB_GRAD_RANGES || to <= c->number)
+        return;
+    r->from = c->number;
+    r->to = to;
+    r->thread = g->this_thread();
+    r->module = c->module;
+    r->object = c->module->object;
+    r->root = c->depth == 0;
+    g->nranges++;
+}
+
+static void note_hole(struct pb_grad *g, const struct pb_torch_call *c, uint64_t now)
+{
+    if (c->outer && c->outer->began_ns >= g->began_ns)
+        return; /* part of another one */
+    if (g->nholes >= PB_GRAD_HOLES) {
+        g->spoilt = "too many calls of modules within a backward pass";
+        return;
+    }
+    g->holes[g->nholes++] = (struct pb_grad_hole){c->began_ns, now, pthread_self()};
+}
+
+void pb_grad_call_ends(struct pb_torch *t, const struct pb_torch_call *c, uint64_t now, bool failed)
+{
+    struct pb_grad *g = pb_grad_state(t->self);
+
+    if (g->open && c->began_ns >= g->began_ns)
+        note_hole(g, c, now);
+    else if (!failed)
+        note_range(g, c);
+}
+
+bool pb_grad_pass_begins(struct pb_torch *t)
+{
+    struct pb_grad *g = pb_grad_state(t->self);
+
+    if (g->state <= 0 || g->open || !g->nranges)
+        return false;
+    g->nnodes = g->nholes = 0;
+    g->spoilt = NULL;
+    g->timed = false;
+    g->pass++;
+    if (t->timing)
+        pb_grad_gpu_begins(t, g);
+    pb_grad_listen(g, true);
+    g->began_ns = pb_clock_ns();
+    g->ended_ns = g->began_ns;
+    g->open = true;
+    return true;
+}
+
+void pb_grad_pass_disturbed(struct pb_torch *t)
+{
+    struct pb_grad *g = pb_grad_state(t->self);
+
+    if (g->open)
+        g->spoilt = "a backward pass inside of another or beside it";
+}
+
+/*
+ * Those that have a number and can be of a module, without gaps. 0 when they are not in the order
+ * of their numbers, or not all of one thread: then a number may mean two things.
+ */
+static uint32_t sort_out(struct pb_grad *g)
+{
+    uint32_t n = g->nnodes, kept = 0;
+    uint64_t top = 0;
+
+    if (n > PB_GRAD_NODES) {
+        g->spoilt = "too many operations in a backward pass";
+        return 0;
+    }
+    for (uint32_t i = 0; i < g->nranges; i++)
+        top = g->ranges[i].to > top ? g->ranges[i].to : top;
+    for (uint32_t i = 0; i < n; i++) {
+        struct pb_grad_node *node = &g->nodes[i], *last = kept ? &g->nodes[kept - 1] : NULL;
+
+        if (atomic_load_explicit(&node->pass, memory_order_acquire) != g->pass) {
+            g->spoilt = "a backward pass beside another";
+            return 0;
+        }
+        if (node->number >= top) /* or none at all */
+            continue;
+        if (last && (node->number >= last->number || node->thread != last->thread ||
+                     !pthread_equal(node->runs_on, last->runs_on))) {
+            g->spoilt = "a backward pass over several threads";
+            return 0;
+        }
+        if (kept != i)
+            memcpy(&g->nodes[kept], node, sizeof *node);
+        kept++;
+    }
+    return kept;
+}
+
+/* The first node below a number; they descend. */
+static uint32_t first_below(const struct pb_grad *g, uint32_t n, uint64_t number)
+{
+    uint32_t low = 0, high = n;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (g->nodes[middle].number < number)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static uint64_t in_holes(const struct pb_grad *g, const struct pb_grad_node *first, uint64_t end)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < g->nholes; i++) {
+        const struct pb_grad_hole *h = &g->holes[i];
+
+        if (pthread_equal(h->thread, first->runs_on) && h->began_ns >= first->began_ns &&
+            h->ended_ns <= end)
+            sum += h->ended_ns - h->began_ns;
+    }
+    return sum;
+}
+
+/* "layer.0.backward" from "layer.0". */
+static uint32_t operation_of(struct pb_torch *t, struct pb_torch_module *m)
+{
+    static const char end[] = ".backward";
+    char text[PB_TORCH_PATH + sizeof end];
+    size_t len = 0;
+    const char *name = m->backward ? NULL : pb_ring_text(t->trace, m->name, &len);
+
+    if (name && len < PB_TORCH_PATH) {
+        memcpy(text, name, len);
+        memcpy(text + len, end, sizeof end - 1);
+        m->backward = pb_torch_name(t, text, len + sizeof end - 1);
+    }
+    return m->backward;
+}
+
+/* From the beginning of its first operation to that of the next one which is not its own. */
+static void write_one(struct pb_torch *t, struct pb_grad *g, const struct pb_grad_range *r,
+                      uint32_t n)
+{
+    uint32_t from = first_below(g, n, r->to), to = first_below(g, n, r->from);
+    const struct pb_grad_node *first = &g->nodes[from], *next = &g->nodes[to];
+    uint64_t end = to < n ? next->began_ns : g->ended_ns, holes;
+    struct pb_torch_row row = {
+        .name = r->module->name, .type = r->module->type, .stage = t->stage_backward,
+        .gpu_ms = pb_null_real(), .allocated_mb = t->memory_mb,
+        .delta_mb = pb_null_real()};
+
+    if (from >= to || first->thread != r->thread || end < first->began_ns)
+        return;
+    holes = in_holes(g, first, end);
+    row.operation = operation_of(t, r->module);
+    row.began_ns = first->began_ns;
+    row.ended_ns = end - holes;
+    if (!g->timed || holes || !first->timed || (to < n && !next->timed))
+        pb_torch_put(t, &row);
+    else
+        pb_torch_hold(t, &row, g->events[first->event],
+                      g->events[to < n ? next->event : g->last_event], &g->nlate);
+}
+
+/* The row of the pass as a whole has the name of its last root and stands for it. */
+static void write_rows(struct pb_torch *t, struct pb_grad *g)
+{
+    uint32_t n = g->spoilt ? 0 : sort_out(g);
+
+    for (uint32_t i = g->nranges; n && i-- > 0;) {
+        const struct pb_grad_range *r = &g->ranges[i];
+
+        if (r->module->object == r->object && !(r->root && r->module == t->last_root))
+            write_one(t, g, r, n);
+    }
+}
+
+static void say(struct pb_grad *g)
+{
+    if (g->spoilt == g->spoilt_said)
+        return;
+    g->spoilt_said = g->spoilt;
+    pb_collect_say(g->self, "torch_grad", "on", g->spoilt ? g->spoilt : "");
+}
+
+void pb_grad_pass_ends(struct pb_torch *t, bool good)
+{
+    struct pb_grad *g = pb_grad_state(t->self);
+    uint64_t now = pb_clock_ns();
+
+    g->open = false;
+    if (g->state <= 0)
+        return; /* switched off meanwhile */
+    pb_grad_listen(g, false);
+    if (g->timed && good) /* else there is an exception */
+        pb_grad_gpu_ends(t, g);
+    if (good && t->on && t->ranging) {
+        write_rows(t, g);
+        say(g);
+    }
+    g->last_nodes = g->nnodes;
+    g->cost_ns = (double)g->nnodes * g->node_ns + (double)(pb_clock_ns() - now);
+    g->nholes = 0;
+}

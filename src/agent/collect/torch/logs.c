@@ -1,0 +1,286 @@
+/* The end of a step: its row in python.training_logs. */
+#include <stddef.h>
+#include <string.h>
+
+#include "agent/collect/collect.h"
+#include "agent/collect/torch/torch.h"
+#include "agent/collect/comm/comm.h"
+#include "base/clock.h"
+#include "store/tables/table.h"
+
+/* Forwards with gradients are not taken for inference until no optimizer has come for so long. */
+#define PATIENCE 20
+#define PATIENCE_NS 3000000000u
+/* A row waits so long for its values, and four steps more. */
+#define LATE_NS 30000000000u
+/* Two clocks that were read with nothing between them. */
+#define AT_ONCE_NS 20000u
+/* Between looks at how far they are apart. */
+#define APART_NS 10000000u
+
+static const struct pb_column_spec columns[] = {PB_PYTHON_TRAINING_LOGS(PB_TABLE_COLUMN)};
+static const struct pb_ring_spec table = {
+    .name = PB_PYTHON_TRAINING_LOGS_NAME,
+    .doc = PB_PYTHON_TRAINING_LOGS_DOC,
+    .columns = columns,
+    .ncolumns = sizeof columns / sizeof *columns,
+    .rows = 16384,
+    .flags = PB_RING_KEEP,
+};
+
+/* Of a rate that is no plain number; one on a GPU would have to be waited for. */
+static double tensor_or_none(const struct pb_py *py, struct _object *lr)
+{
+    struct _object *on_gpu = lr ? py->PyObject_GetAttrString(lr, "is_cuda") : NULL;
+    double v = pb_null_real();
+
+    py->PyErr_Clear();
+    if (lr && (!on_gpu || py->PyObject_IsTrue(on_gpu) == 0))
+        v = py->PyFloat_AsDouble(lr);
+    if (py->PyErr_Occurred())
+        v = pb_null_real();
+    py->PyErr_Clear();
+    py->Py_DecRef(on_gpu);
+    return v;
+}
+
+static double learning_rate(const struct pb_torch *t, struct _object *optimizer)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *groups = py->PyObject_GetAttr(optimizer, t->word_groups);
+    struct _object *group = groups && py->PyList_Size(groups) > 0 ? py->PyList_GetItem(groups, 0)
+                                                                  : NULL;
+    struct _object *lr = group ? py->PyDict_GetItem(group, t->word_lr) : NULL;
+    double v = lr && pb_torch_is_float(t, lr) ? py->PyFloat_AsDouble(lr) : tensor_or_none(py, lr);
+
+    py->Py_DecRef(groups);
+    return v;
+}
+
+static double ms(uint64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+static union pb_cell real(double v)
+{
+    return (union pb_cell){.d = v};
+}
+
+static double known(const struct pb_cuda_value *v)
+{
+    return v->state == PB_CUDA_KNOWN ? v->v : pb_null_real();
+}
+
+/* Of one that was scaled before backward, as it was before that. */
+static double loss_of(const struct pb_torch_late *l)
+{
+    double scale = known(&l->scale);
+
+    if (!l->loss.n || l->loss.unknown || (l->scaled && l->scale.state != PB_CUDA_KNOWN))
+        return pb_null_real();
+    if (!l->scaled)
+        return l->loss.sum;
+    return l->inverse ? l->loss.sum * scale : l->loss.sum / scale;
+}
+
+/* A GPU that has not come so far after this long hangs, as far as we know. */
+static bool is_old(const struct pb_torch *t, const struct pb_torch_late *l)
+{
+    return pb_clock_ns() - l->ended_ns > LATE_NS + 4 * t->took_ns;
+}
+
+static bool have_come(struct pb_torch *t, struct pb_torch_late *l, bool drop)
+{
+    bool loss = pb_torch_loss_arrived(t, &l->loss, drop);
+    bool norm = pb_cuda_arrived(&t->cuda, &l->norm, drop);
+    bool scale = pb_cuda_arrived(&t->cuda, &l->scale, drop);
+
+    return loss && norm && scale;
+}
+
+/* In their order, as far as their values are there. */
+void pb_torch_logs_poll(struct pb_torch *t, bool all)
+{
+    while (t->late_n) {
+        struct pb_torch_late *l = &t->late[t->late_at];
+
+        if (!have_come(t, l, all || t->late_n == PB_TORCH_LATE) &&
+            !(is_old(t, l) && have_come(t, l, true)))
+            return;
+        l->row[PB_TORCH_LOG_loss].d = loss_of(l);
+        l->row[PB_TORCH_LOG_grad_norm].d = known(&l->norm);
+        if (t->logs)
+            pb_ring_append(t->logs, l->row);
+        t->late_at = (t->late_at + 1) % PB_TORCH_LATE;
+        t->late_n--;
+    }
+}
+
+void pb_torch_comm_inside(struct pb_torch *t, uint64_t before_ns, uint64_t now)
+{
+    uint64_t after_ns = pb_comm_so_far_ns(t->self, now);
+
+    t->sums.comm_ns += after_ns > before_ns ? after_ns - before_ns : 0;
+}
+
+static void fill_row(struct pb_torch *t, union pb_cell *row, struct _object *optimizer,
+                     uint64_t now)
+{
+    const struct pb_torch_sums *s = &t->sums;
+    uint64_t took = t->step_end_ns ? now - t->step_end_ns : 0, data_ns;
+    int64_t batch = pb_torch_feed_step(t, &data_ns);
+    uint64_t comm_ns = pb_comm_window_ns(t->self, now), parts;
+
+    row[PB_TORCH_LOG_timestamp].i = (int64_t)now + t->wall_offset_ns;
+    row[PB_TORCH_LOG_epoch].i = t->epoch;
+    row[PB_TORCH_LOG_step].i = t->step;
+    row[PB_TORCH_LOG_lr] = real(learning_rate(t, optimizer));
+    row[PB_TORCH_LOG_step_ms] = real(took ? ms(took) : pb_null_real());
+    row[PB_TORCH_LOG_data_ms] = real(ms(data_ns));
+    row[PB_TORCH_LOG_forward_ms] = real(ms(s->forward_ns));
+    row[PB_TORCH_LOG_backward_ms] = real(ms(s->backward_ns));
+    row[PB_TORCH_LOG_optimizer_ms] = real(ms(s->optimizer_ns));
+    row[PB_TORCH_LOG_comm_ms] = real(ms(comm_ns + pb_comm_gpu_window_ns(t->self)));
+    parts = data_ns + s->forward_ns + s->backward_ns + s->optimizer_ns +
+            (comm_ns > s->comm_ns ? comm_ns - s->comm_ns : 0);
+    row[PB_TORCH_LOG_other_ms] =
+        real(!took ? pb_null_real() : took > parts ? ms(took - parts) : 0);
+    row[PB_TORCH_LOG_batch_size].i = batch ? batch : PB_NULL_INT;
+    row[PB_TORCH_LOG_samples_per_s] =
+        real(batch && took ? (double)batch / ((double)took / 1e9) : pb_null_real());
+}
+
+/* A thread that lost its processor between the two clocks would put rows out of order. */
+static void follow_clock(struct pb_torch *t, uint64_t now)
+{
+    uint64_t before, after;
+    int64_t wall;
+
+    if (now < t->wall_due_ns)
+        return;
+    before = pb_clock_ns();
+    wall = pb_clock_wall_ns();
+    after = pb_clock_ns();
+    if (after - before >= AT_ONCE_NS)
+        return;
+    t->wall_offset_ns = wall - (int64_t)before;
+    t->wall_due_ns = now + APART_NS;
+}
+
+static void next_step(struct pb_torch *t, uint64_t now, uint64_t took)
+{
+    if (t->nnotes)
+        pb_torch_notes_write(t);
+    t->step++;
+    t->seq = 0;
+    t->took_ns = took;
+    pb_torch_memory_look(t, now);
+    follow_clock(t, now);
+    t->sums.own_ns += pb_clock_ns() - now;
+    pb_torch_choose_next(t, took);
+    pb_torch_rows_poll(t, false);
+    t->sums = (struct pb_torch_sums){0};
+}
+
+/* An optimizer that unscales gradients by itself has the scale during the step. */
+static void take_scale(struct pb_torch *t, struct pb_torch_late *l, struct _object *optimizer)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *scale = NULL;
+
+    l->scaled = t->unscale.state != PB_CUDA_NONE;
+    l->inverse = true;
+    if (l->scaled && (scale = py->PyObject_GetAttrString(optimizer, "grad_scale")) &&
+        scale != py->none) {
+        pb_torch_value_note(t, &t->unscale, scale);
+        l->inverse = false;
+    }
+    py->PyErr_Clear();
+    py->Py_DecRef(scale);
+    l->scale = t->unscale;
+}
+
+/* Few are coming, and the rest is small. */
+static void take_loss(struct pb_torch_loss *to, struct pb_torch_loss *from)
+{
+    memcpy(to, from,
+           offsetof(struct pb_torch_loss, coming) + from->ncoming * sizeof *from->coming);
+    memset(from, 0, offsetof(struct pb_torch_loss, coming));
+}
+
+/* Mostly all values are there. */
+static bool write_at_once(struct pb_torch *t, struct _object *optimizer, uint64_t now)
+{
+    union pb_cell row[PB_TORCH_LOG_COLUMNS];
+
+    if (t->late_n || t->loss.ncoming || t->norm.state == PB_CUDA_COMING ||
+        t->unscale.state != PB_CUDA_NONE)
+        return false;
+    fill_row(t, row, optimizer, now);
+    row[PB_TORCH_LOG_loss].d = t->loss.n && !t->loss.unknown ? t->loss.sum : pb_null_real();
+    row[PB_TORCH_LOG_grad_norm].d = known(&t->norm);
+    if (t->logs)
+        pb_ring_append(t->logs, row);
+    memset(&t->loss, 0, offsetof(struct pb_torch_loss, coming));
+    t->norm = (struct pb_cuda_value){0};
+    return true;
+}
+
+/* The values belong to the row from now on. */
+static void write_row(struct pb_torch *t, struct _object *optimizer, uint64_t now)
+{
+    struct pb_torch_late *l;
+
+    pb_torch_logs_poll(t, false);
+    if (write_at_once(t, optimizer, now))
+        return;
+    l = &t->late[(t->late_at + t->late_n) % PB_TORCH_LATE];
+    fill_row(t, l->row, optimizer, now);
+    take_scale(t, l, optimizer);
+    l->ended_ns = now;
+    take_loss(&l->loss, &t->loss);
+    l->norm = t->norm;
+    t->norm = t->unscale = (struct pb_cuda_value){0};
+    t->late_n++;
+    pb_torch_logs_poll(t, false);
+}
+
+void pb_torch_step_ended(struct pb_torch *t, struct _object *optimizer, uint64_t now)
+{
+    uint64_t took = t->step_end_ns ? now - t->step_end_ns : 0;
+
+    if (!t->logs)
+        t->logs = pb_collect_ring(t->self, &table);
+    write_row(t, optimizer, now);
+    t->step_end_ns = now;
+    next_step(t, now, took);
+}
+
+void pb_torch_forward_counts(struct pb_torch *t, struct _object *root)
+{
+    uint64_t now = pb_clock_ns();
+    uint64_t took = t->step_end_ns ? now - t->step_end_ns : 0;
+
+    if (!t->outside && pb_torch_called_within(t))
+        return;
+    t->outside = true;
+    if (t->uncounted < PATIENCE || now - t->attached_ns < PATIENCE_NS) {
+        t->uncounted++;
+        if (pb_torch_is_training(t, root)) {
+            /* Training begins; what was counted before was not. */
+            if (t->nnotes)
+                pb_torch_notes_write(t);
+            t->seq = t->step ? 0 : t->seq;
+            t->step = 0;
+            return;
+        }
+        if (!t->on)
+            return;
+    }
+    /* What belongs to this step, which has no row. */
+    pb_comm_window_ns(t->self, now);
+    pb_comm_gpu_window_ns(t->self);
+    t->step_end_ns = now;
+    next_step(t, now, took);
+}

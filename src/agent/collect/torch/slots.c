@@ -1,0 +1,133 @@
+/* Finding and replacing slots of Python types: tp_call of modules, tp_iternext of loaders. */
+#include <string.h>
+
+#include "agent/collect/torch/torch.h"
+#include "base/clock.h"
+
+/* Numbers of slots for PyType_GetSlot; the same in every version. */
+#define SLOT_ITERNEXT 63
+/* A type is larger than this in all versions. */
+#define TYPE_BYTES 400
+#define DEPTH_MAX 64
+/* All classes are looked at in a millisecond or less. */
+#define AGAIN_NS 100000000u
+
+/* Where a type keeps a function; -1 when it is not there exactly once. */
+static ssize_t find_slot(const struct pb_py *py, struct _object *type, int id, void **ret)
+{
+    const char *bytes = (const char *)type;
+    void *value = py->PyType_GetSlot(type, id);
+    ssize_t found = -1;
+
+    py->PyErr_Clear();
+    if (!value)
+        return -1;
+    for (ssize_t at = 0; at < TYPE_BYTES; at += (ssize_t)sizeof(void *)) {
+        void *word;
+
+        memcpy(&word, bytes + at, sizeof word);
+        if (word != value)
+            continue;
+        if (found >= 0)
+            return -1;
+        found = at;
+    }
+    *ret = value;
+    return found;
+}
+
+static void **slot_of(struct _object *type, ssize_t at)
+{
+    return (void **)((char *)type + at);
+}
+
+int pb_torch_slots_find(struct pb_torch *t, struct pb_err *err)
+{
+    const struct pb_py *py = &t->self->py;
+    void *call = NULL, *next = NULL;
+
+    if (!t->module_type)
+        t->module_type = pb_torch_attribute(py, "torch.nn", "Module");
+    if (!t->module_type || !py->PyType_GetSlot)
+        return pb_err_set(err, PB_FAIL, "torch has no nn.Module");
+    if (!t->call_was) {
+        t->call_at = find_slot(py, t->module_type, PB_PY_TP_CALL, &call);
+        if (t->call_at < 0)
+            return pb_err_set(err, PB_FAIL, "the call slot of nn.Module was not found");
+        t->call_was = (pb_torch_ternary *)(uintptr_t)call;
+    }
+    if (!t->iterator_type) {
+        t->iterator_type = pb_torch_attribute(py, "torch.utils.data.dataloader",
+                                              "_BaseDataLoaderIter");
+        if (t->iterator_type)
+            t->next_at = find_slot(py, t->iterator_type, SLOT_ITERNEXT, &next);
+        t->next_was = (pb_torch_unary *)(uintptr_t)next;
+    }
+    return 0;
+}
+
+struct walk {
+    const struct pb_py *py;
+    ssize_t at;
+    void *from, *to;
+    unsigned changed;
+};
+
+/* Every class below this one. A list is made by Python, so that it may change meanwhile. */
+static void walk_classes(struct walk *w, struct _object *type, int depth)
+{
+    const struct pb_py *py = w->py;
+    struct _object *method, *list;
+    ssize_t n;
+
+    if (*slot_of(type, w->at) == w->from) {
+        __atomic_store_n(slot_of(type, w->at), w->to, __ATOMIC_RELEASE);
+        w->changed++;
+    }
+    method = depth < DEPTH_MAX ? py->PyObject_GetAttrString(type, "__subclasses__") : NULL;
+    list = method ? py->PyObject_CallFunction(method, NULL) : NULL;
+    n = list ? py->PyList_Size(list) : 0;
+    for (ssize_t i = 0; i < n; i++)
+        walk_classes(w, py->PyList_GetItem(list, i), depth + 1);
+    py->PyErr_Clear();
+    py->Py_DecRef(list);
+    py->Py_DecRef(method);
+}
+
+static void swap(struct pb_torch *t, bool in)
+{
+    struct walk calls = {&t->self->py, t->call_at, (void *)(uintptr_t)t->call_was,
+                         (void *)(uintptr_t)pb_torch_on_call, 0};
+    struct walk nexts = {&t->self->py, t->next_at, (void *)(uintptr_t)t->next_was,
+                         (void *)(uintptr_t)pb_torch_on_next, 0};
+    struct walk *both[] = {&calls, &nexts};
+    struct _object *types[] = {t->module_type, t->iterator_type};
+
+    for (int i = 0; i < 2; i++) {
+        struct walk *w = both[i];
+
+        if (!types[i] || !w->from || w->at < 0)
+            continue;
+        if (!in) {
+            void *ours = w->to;
+
+            w->to = w->from;
+            w->from = ours;
+        }
+        walk_classes(w, types[i], 0);
+    }
+}
+
+void pb_torch_slots_put(struct pb_torch *t)
+{
+    swap(t, true);
+    t->slots_in = true;
+    t->slots_due_ns = pb_clock_ns() + AGAIN_NS;
+}
+
+void pb_torch_slots_take_back(struct pb_torch *t)
+{
+    if (t->slots_in)
+        swap(t, false);
+    t->slots_in = false;
+}

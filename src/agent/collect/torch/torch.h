@@ -1,0 +1,436 @@
+/*
+ * torch.h - what the parts of the torch collector share.
+ *
+ * Owns: the state of the collector (one per process) and of each thread that calls modules.
+ * Threads: every call into these files has the GIL, but for what is _Atomic; a thread's own part
+ * belongs to that thread.
+ * Fails: a part that cannot work with this torch says why in its status line; the others go on.
+ * Not here: the framework (collect.h), communication (comm/comm.c), what is in the state of CUDA
+ * (gpu.h).
+ *
+ * Nothing is recorded by Python code. Module calls and batches of a DataLoader pass through type
+ * slots that are put in place of the original ones and call these; backward passes through an
+ * object in place of autograd's engine; optimizer steps through C functions of torch whose entry is
+ * replaced. Code that was put in place may be running in some thread when the collector is turned
+ * off, so the originals are kept for ever and the functions here stay valid. Whatever runs Python
+ * may lose the GIL meanwhile, and find the collector off when it comes back.
+ */
+#ifndef PB_AGENT_COLLECT_TORCH_TORCH_H
+#define PB_AGENT_COLLECT_TORCH_TORCH_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/collect/heap.h"
+#include "agent/collect/torch/gpu.h"
+#include "agent/self.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "store/tables/python_training_logs.h"
+#include "store/writer.h"
+
+enum {
+    PB_TORCH_MODULES = 1 << 13, /* known at once */
+    PB_TORCH_PLACES = 2 * PB_TORCH_MODULES, /* a power of two */
+    PB_TORCH_NOTES = 128,       /* calls that have no row yet */
+    PB_TORCH_THREADS = 64,      /* that call modules at the same time */
+    PB_TORCH_PATH = 256,        /* bytes of a dotted name */
+    PB_TORCH_FEEDS = 8,         /* sets of data in use at once */
+    PB_TORCH_AHEAD = 64,        /* batches that a loop has fetched for one step */
+    PB_TORCH_COMING = 8,        /* losses of one step that are on their way at once */
+    PB_TORCH_LATE = 64,         /* steps whose loss is still on its way */
+    PB_TORCH_HELD = 1 << 12,    /* rows that wait for the GPU, or for one that does */
+};
+
+enum {
+#define X(name, type, unit, doc) PB_TORCH_LOG_##name,
+    PB_PYTHON_TRAINING_LOGS(X)
+#undef X
+        PB_TORCH_LOG_COLUMNS
+};
+
+/* C functions of torch that are replaced: X(id). What and where: builtin.c. */
+#define PB_TORCH_BUILTINS(X)                                                                      \
+    X(ENTER) X(EXIT) X(ENTER_OLD) X(EXIT_OLD) X(GRAD_MODE) X(STACK) X(NORM) X(NORM_OLD)           \
+    X(MAX_OLD) X(UNSCALE)
+
+enum pb_torch_builtin_id {
+#define X(id) PB_TORCH_BUILTIN_##id,
+    PB_TORCH_BUILTINS(X)
+#undef X
+        PB_TORCH_BUILTIN_COUNT
+};
+
+typedef struct _object *pb_torch_ternary(struct _object *, struct _object *, struct _object *);
+typedef struct _object *pb_torch_vectorcall(struct _object *, struct _object *const *, size_t,
+                                            struct _object *);
+typedef struct _object *pb_torch_unary(struct _object *);
+
+/* A module that has been seen. The weak reference clears the entry when the module goes. */
+struct pb_torch_module {
+    struct _object *object; /* NULL: free; 1: was used */
+    struct _object *weak;
+    uint32_t name, type, operation; /* dictionary numbers in the ring */
+    uint32_t backward;              /* the same for its backward; 0: not made yet */
+    uint32_t walk; /* the last one that came by */
+    bool root, has_children;
+    float own_mb; /* what its last call that was weighed left allocated, without those inside */
+};
+
+/* One module call in progress, on the stack of the thread that makes it. */
+struct pb_torch_call {
+    struct pb_torch_call *outer;
+    struct pb_torch_module *module;
+    uint64_t began_ns;
+    uint32_t depth;   /* of the thread, before it */
+    int span;         /* of the GPU, or -1 */
+    double memory_mb; /* at the beginning, where it is measured */
+    double inner_mb;  /* what calls inside have left */
+    uint64_t comm_ns; /* of the outermost one: between ranks, before it */
+    uint64_t number;  /* of the next operation that torch records, in a step that is noted */
+};
+
+/* A thread that calls modules. */
+struct pb_torch_thread {
+    _Atomic bool taken;
+    struct pb_torch_call *top;
+    uint32_t depth;
+};
+
+/* What happened since the last step ended. */
+struct pb_torch_sums {
+    uint64_t forward_ns, backward_ns, optimizer_ns;
+    uint64_t comm_ns; /* between ranks, during these */
+    uint64_t own_ns; /* what we spent ourselves */
+    uint64_t weigh_ns; /* and on memory at each call, of that */
+    uint32_t weighed;  /* calls */
+    uint32_t backwards, rows;
+};
+
+/* A call that is over and has no row yet. */
+struct pb_torch_note {
+    uint64_t began_ns, ended_ns;
+    uint32_t name, type, operation;
+};
+
+/* A row of python.torch_trace. */
+struct pb_torch_row {
+    uint32_t name, type, stage, operation;
+    int64_t step, seq;
+    uint64_t began_ns, ended_ns;
+    double gpu_ms, allocated_mb, delta_mb;
+};
+
+/* One that waits, for its own time on the GPU or for one before it. */
+struct pb_torch_held {
+    struct pb_torch_row row;
+    void *from, *to; /* events; NULL: nothing to wait for */
+    uint32_t *users;
+};
+
+/* What backward was called on since the gradients were cleared: the sum of it. */
+struct pb_torch_loss {
+    double sum;
+    uint32_t ncoming, n;
+    bool unknown; /* one could not be told */
+    bool done;    /* a step was made with it, or the gradients were cleared */
+    struct pb_cuda_value coming[PB_TORCH_COMING];
+};
+
+/* A row of python.training_logs with values that are still on their way. */
+struct pb_torch_late {
+    union pb_cell row[PB_TORCH_LOG_COLUMNS];
+    struct pb_torch_loss loss;
+    struct pb_cuda_value norm, scale;
+    bool scaled, inverse; /* scale is what the loss is to be multiplied with */
+    uint64_t ended_ns;
+};
+
+/* A C function of torch that is replaced. */
+struct pb_torch_builtin {
+    struct _object *object; /* NULL: not looked for yet */
+    void **place;           /* of the pointer; NULL: not to be replaced */
+    void *was, *ours;
+};
+
+/* A set of data that loaders go through, batch by batch. */
+struct pb_torch_feed {
+    struct _object *data, *iterator; /* borrowed: compared, never used */
+    uint32_t pass;    /* over the data */
+    uint64_t used;    /* when it was asked last, counted */
+    uint64_t began, before; /* the same, of this pass and of the one before it */
+    uint64_t data_ns;    /* waited for it since the last step */
+    uint64_t forward_ns; /* spent on it before it was known to feed steps */
+    uint32_t nsizes;
+    bool trains;  /* it feeds steps, not an evaluation */
+    bool touched; /* since the last forward */
+    bool ended;   /* the pass came to its end */
+    bool greedy;  /* a step takes all that is there */
+    int64_t sizes[PB_TORCH_AHEAD]; /* batches that no step has taken yet */
+};
+
+/* Where the optimizer was in the call that made the last step (frame.c). */
+struct pb_torch_seat {
+    struct _object *code;      /* of the function; NULL: not known */
+    struct _object *optimizer; /* borrowed: compared, never used */
+    int depth;
+    uint32_t at; /* word of the frame */
+};
+
+struct pb_torch {
+    /*
+     * What every call of a module needs stands first and close together: between two calls torch
+     * has used all of the processor's caches for itself.
+     */
+    struct pb_self *self;
+    pb_torch_ternary *call_was;
+    pthread_key_t key;
+    bool has_key;
+    _Atomic bool on;       /* hooks are in and do their work */
+    _Atomic bool tracing;  /* this step is traced by module */
+    bool weighing, timing; /* and memory is measured at each call, and time on the GPU */
+    bool ranging;          /* and what backward is of which module (grad.h) */
+    uint32_t calls;        /* recorded calls, for taking the time of some */
+    uint32_t nnotes;
+    _Alignas(64) struct pb_torch_note notes[PB_TORCH_NOTES];
+    struct pb_torch_thread threads[PB_TORCH_THREADS];
+
+    /* Slots, found once: offset in a type and the function that was there. */
+    ssize_t call_at, next_at;
+    pb_torch_unary *next_was;
+    struct _object *module_type, *iterator_type;
+    bool slots_in, engine_in, engine_runs;
+    uint64_t slots_due_ns; /* not before, for new classes */
+
+    struct pb_ring *trace, *logs;
+    uint32_t nmodules; /* that are or were used */
+    uint32_t free_module; /* of those one that is not, from 1 on; it has the next one */
+    uint32_t walk;
+    uint32_t strays, strays_due; /* modules in no tree, and when to look at the tree again */
+    uint32_t stage_forward, stage_backward, stage_optimizer, operation_backward;
+
+    /* Steps. */
+    int64_t step, epoch, seq;
+    uint64_t step_end_ns, attached_ns, took_ns; /* the last step's */
+    int64_t wall_offset_ns; /* wall clock minus monotonic clock */
+    uint64_t wall_due_ns;   /* not before, for looking at it again */
+    struct pb_torch_sums sums;
+    struct _object *main_weak; /* of the optimizer whose steps count */
+    struct _object *named_type; /* an optimizer's, whose names are these */
+    uint32_t optimizer_name, optimizer_operation;
+    uint64_t optimizer_began_ns, optimizer_comm_ns, nested_ns, nested_comm_ns;
+    uint32_t step_backwards; /* that there had been when it began */
+    int optimizer_span;
+    int others;           /* steps of other optimizers since the last one of this */
+    uint32_t uncounted;   /* forwards that wait for an optimizer */
+    struct _object *stepping;    /* borrowed, in a step: its optimizer */
+    struct _object *step_record; /* borrowed: what torch's profiler has for it */
+    struct _object *step_frame;  /* borrowed: of Python, that runs it */
+    struct _object *step_error;  /* borrowed: that was being handled when it began */
+    struct _object *optimizer_type;
+    struct pb_torch_seat seat;
+    struct _object *step_code; /* of the wrapper that torch's optimizers have */
+    bool compiling;            /* torch.compile is in use */
+    struct pb_torch_feed *feed, *main_feed; /* asked last, and that counts epochs */
+    uint32_t main_pass;
+    uint64_t asked;       /* loaders, times */
+    bool fed, training;   /* a batch since the last forward; was that one for a step? */
+    bool outside;         /* a root was called that is in no other one */
+    bool optimizer_seen;
+    struct pb_torch_module *last_root;
+    bool root_is_old; /* of a step before this */
+
+    /* Values of this step. */
+    struct pb_torch_loss loss;
+    struct pb_cuda_value norm, unscale;
+    struct _object *stacked; /* borrowed: the last result of torch.stack */
+    struct _object *clip_globals;
+    unsigned late_at, late_n;
+    struct _object *dtypes[PB_CUDA_KINDS], *grad_enabled, *float_type;
+    struct _object *numel, *data_ptr; /* of the class Tensor */
+    struct _object *word_dtype, *word_is_cpu, *word_training, *word_groups, *word_lr,
+        *word_accumulate;
+
+    /* The brake. */
+    uint32_t period;      /* one step in so many is traced */
+    uint32_t weigh_every, time_every; /* and of those one in so many is weighed, timed */
+    double cost_share;    /* smoothed share of the time that is ours in traced steps */
+    double base_share;    /* and in others */
+    double call_cost_ns;  /* smoothed, of one recorded call */
+    double own_cost_ns;   /* and of the rest in a step that is traced */
+    double base_cost_ns;  /* and in one that is not */
+    double time_cost_ns;  /* of all that is done in a step that is timed */
+    uint32_t rows;        /* of the last step that was traced */
+    uint32_t weigh_skip;  /* calls of this step before the first that is weighed */
+    uint32_t weigh_next;  /* and of the next such step, where one is not enough for all */
+    double weigh_cost_ns; /* of one look at the memory */
+    double memory_mb, memory_peak_mb, cached_mb; /* last known */
+    uint64_t memory_due_ns;
+    pb_heap_info_fn *heap; /* what malloc has given out; NULL: not to be had */
+    int statm; /* a descriptor during steps that are weighed, or -1 */
+    uint32_t period_said;
+    char note[96]; /* what does not work with this torch */
+
+    /* autograd's engine and ours in its place. */
+    struct _object *variable, *engine, *run_backward;
+    struct _object *proxy;
+    int passes; /* that are under way */
+    pthread_t pass_thread;
+    uint64_t passes_began_ns, passes_comm_ns;
+    struct _object *hooks[2], *handles[2];
+    struct pb_torch_builtin builtins[PB_TORCH_BUILTIN_COUNT];
+
+    /* Running out of memory. */
+    struct _object *memory_errors[3]; /* classes of exceptions; the last one tells by its text */
+    bool oom_observed, oom_refused;   /* by torch's own means, for GPUs */
+    pthread_t oom_thread;
+    uint64_t oom_ns;
+
+    unsigned held_at, held_n;
+    uint32_t spans_held; /* of them */
+    void *held_last;     /* the event that was put last */
+
+    /* What is large stands behind what every step needs. */
+    struct pb_cuda cuda;
+    struct pb_torch_feed feeds[PB_TORCH_FEEDS];
+    struct pb_torch_late late[PB_TORCH_LATE];
+    struct pb_torch_held held[PB_TORCH_HELD];
+
+    /* Modules in the order in which they were met, and by address: their number, from 1 on. */
+    uint16_t places[PB_TORCH_PLACES];
+    struct pb_torch_module modules[PB_TORCH_MODULES];
+};
+
+/* The state, or NULL before the first start. */
+struct pb_torch *pb_torch_state(struct pb_self *self);
+
+/* slots.c: GIL. */
+int pb_torch_slots_find(struct pb_torch *t, struct pb_err *err);
+/* Puts our functions into every class that has the original ones; again for new classes. */
+void pb_torch_slots_put(struct pb_torch *t);
+void pb_torch_slots_take_back(struct pb_torch *t);
+
+/* calls.c: what the slots call. */
+struct _object *pb_torch_on_call(struct _object *module, struct _object *args,
+                                 struct _object *kwargs);
+/* Begins what is not a module's call: a span of the GPU, or -1. */
+int pb_torch_span_begins(struct pb_torch *t);
+/* A row of python.torch_trace, now or when the span's time is known. */
+void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uint32_t stage,
+                    uint32_t operation, uint64_t began_ns, uint64_t ended_ns, int span);
+/* Gives the calls that are over their rows: before any other row, before the step changes. */
+void pb_torch_notes_write(struct pb_torch *t);
+void pb_torch_threads_forked(struct pb_torch *t);
+
+/*
+ * rows.c: rows are in the order of step and seq, which these give them; a module's follows
+ * those of the modules that it called. A row that waits for its time on the GPU, which is that
+ * between two events, holds back those after it. *users counts the rows of one owner that wait.
+ */
+void pb_torch_put(struct pb_torch *t, struct pb_torch_row *r);
+void pb_torch_hold(struct pb_torch *t, struct pb_torch_row *r, void *from, void *to,
+                   uint32_t *users);
+/* Writes rows whose time has come; all of them, known or not, at the end. */
+void pb_torch_rows_poll(struct pb_torch *t, bool all);
+
+/* modules.c: which modules there are, and their names. */
+struct pb_torch_module *pb_torch_module_find(struct pb_torch *t, const struct _object *object);
+/* GIL, no exception pending: the first call of a module that nobody has named. Or NULL. */
+struct pb_torch_module *pb_torch_module_meet(struct pb_torch *t, struct _object *object,
+                                             const struct pb_torch_call *outer);
+/* Forgets all modules: they belong to a ring that is gone, or the collector leaves. */
+void pb_torch_modules_forget(struct pb_torch *t);
+/* Dictionary number of a class's name, or PB_NULL_NAME. ret: the text's first bytes, or NULL. */
+uint32_t pb_torch_type_name(struct pb_torch *t, struct _object *object, char *ret, size_t *ret_len);
+uint32_t pb_torch_name(struct pb_torch *t, const char *s, size_t len);
+
+/* step.c */
+int pb_torch_steps_enter(struct pb_torch *t, struct pb_err *err);
+void pb_torch_steps_leave(struct pb_torch *t);
+/* About once a second: where torch.compile is in use, steps may be seen in another way only. */
+void pb_torch_steps_look(struct pb_torch *t);
+/* A part that torch's profiler has a name for, a change of the grad mode. No exception pending. */
+void pb_torch_on_enter(struct pb_torch *t, struct _object *name, struct _object *record);
+void pb_torch_on_exit(struct pb_torch *t);
+void pb_torch_on_grad_mode(struct pb_torch *t);
+
+/* feed.c: batches of data. */
+struct _object *pb_torch_on_next(struct _object *iterator);
+/* A root was called: adds its time to the step's, if it is part of one. */
+void pb_torch_feed_forward(struct pb_torch *t, struct _object *root, bool has_children,
+                           uint64_t ns);
+void pb_torch_feed_backward(struct pb_torch *t);
+/* What the step that ends had: samples, time waited for them. Counts epochs. Before the sums. */
+int64_t pb_torch_feed_step(struct pb_torch *t, uint64_t *ret_ns);
+bool pb_torch_is_training(struct pb_torch *t, struct _object *root);
+
+/* backward.c: autograd's engine. */
+int pb_torch_backward_enter(struct pb_torch *t, struct pb_err *err);
+void pb_torch_backward_leave(struct pb_torch *t);
+/* Is this thread at a backward pass? */
+bool pb_torch_in_pass(const struct pb_torch *t);
+
+/* oom.c: python.out_of_memory. GIL. */
+void pb_torch_oom_enter(struct pb_torch *t);
+void pb_torch_oom_look(struct pb_torch *t);
+/* An exception is on its way out of a call that began then; it stays as it is. */
+void pb_torch_oom_check(struct pb_torch *t, const struct pb_torch_call *call, uint64_t began_ns);
+
+/* builtin.c: functions of torch that tell a value. False: this torch has no such function. */
+bool pb_torch_builtin_put(struct pb_torch *t, enum pb_torch_builtin_id id);
+void pb_torch_builtins_enter(struct pb_torch *t);
+void pb_torch_builtins_leave(struct pb_torch *t);
+
+/* frame.c: who calls. Depth 0 is the innermost Python function. No exception pending. */
+bool pb_torch_called_from(struct pb_torch *t, const struct _object *globals); /* 0 or 1 */
+/* Is this within the call of another module? One that we do not know began before we came. */
+bool pb_torch_called_within(struct pb_torch *t);
+struct _object *pb_torch_frame(const struct pb_py *py, int depth); /* a new reference, or NULL */
+/* Borrowed: the frame holds it. */
+struct _object *pb_torch_frame_optimizer(struct pb_torch *t, struct _object *frame);
+/* The same, where torch's profiler has just been told of a step. */
+struct _object *pb_torch_step_optimizer(struct pb_torch *t);
+
+/* value.c: a number that torch has computed. */
+void pb_torch_values_enter(struct pb_torch *t);
+/* The value of a tensor that has one element, or of a number; never waits for a GPU. */
+void pb_torch_value_note(struct pb_torch *t, struct pb_cuda_value *v, struct _object *tensor);
+/* A plain number: what has no attributes to ask for. */
+bool pb_torch_is_float(const struct pb_torch *t, struct _object *object);
+/* Backward was called on it. */
+void pb_torch_loss_add(struct pb_torch *t, struct _object *tensor);
+/* True when the sum is known, or known to be unknown. Drop: it is not waited for any more. */
+bool pb_torch_loss_arrived(struct pb_torch *t, struct pb_torch_loss *l, bool drop);
+struct _object *pb_torch_attribute(const struct pb_py *py, const char *module, const char *name);
+
+/* logs.c: rows of python.training_logs. */
+void pb_torch_step_ended(struct pb_torch *t, struct _object *optimizer, uint64_t now);
+/* A part of the step ends: what went on between ranks meanwhile is no time beside it. */
+void pb_torch_comm_inside(struct pb_torch *t, uint64_t before_ns, uint64_t now);
+/* Inference: a root has been called and no optimizer is about. */
+void pb_torch_forward_counts(struct pb_torch *t, struct _object *root);
+/* Writes rows whose values have come; all of them, known or not, at the end. */
+void pb_torch_logs_poll(struct pb_torch *t, bool all);
+
+/* brake.c: which step is traced, weighed and timed next. */
+void pb_torch_choose_next(struct pb_torch *t, uint64_t took);
+void pb_torch_take_call(struct pb_torch *t, double ns); /* what a recorded call has cost */
+/* What we have done since then is part of our cost. */
+static inline void pb_torch_own(struct pb_torch *t, uint64_t began_ns)
+{
+    t->sums.own_ns += pb_clock_ns() - began_ns;
+}
+
+void pb_torch_say(struct pb_torch *t);
+
+/* memory.c: MB. Looks at it take up to so long in a step. */
+#define PB_TORCH_WEIGH_NS 2000000u
+void pb_torch_memory_enter(struct pb_torch *t);
+double pb_torch_memory_now(struct pb_torch *t);
+void pb_torch_memory_look(struct pb_torch *t, uint64_t now);
+void pb_torch_weighing_ends(struct pb_torch *t);
+
+#endif
