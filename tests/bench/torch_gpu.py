@@ -74,9 +74,9 @@ def watch(job, args):
     # Costs are known and the rate has settled before anything is compared.
     job.turn(STATES["all"], 2)
     pace.say("status: " + job.status())
-    turns = job.turns(STATES, args.seconds * 0.8, args.each)
+    turns = job.turns(STATES, args.seconds * 0.45, args.each)
     pace.say("%d turns; now every other step" % len(turns))
-    half = job.turn(HALF, args.seconds * 0.2)
+    half = job.turn(HALF, args.seconds * 0.55)
     job.turn(STATES["all"], 1)
     pace.say("status: " + job.status())
     print("status: " + job.status())

@@ -1,8 +1,8 @@
 /* What a call of a process group's method is about: group, ranks, bytes. */
 #include <string.h>
 
-#include "agent/collect/torch/torch.h"
 #include "agent/collect/comm/comm.h"
+#include "agent/collect/torch/torch.h"
 
 #define NESTING_MAX 3
 #define LIST_MAX 4096

@@ -14,8 +14,8 @@
 #include "agent/arch/hidden_return.h"
 #include "agent/arch/symver.h"
 #include "agent/collect/collect.h"
-#include "agent/collect/torch/torch.h"
 #include "agent/collect/comm/comm.h"
+#include "agent/collect/torch/torch.h"
 #include "base/clock.h"
 
 #define SCOPE_USER 7

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "agent/arch/symver.h"
-#include "agent/collect/torch/torch.h"
 #include "agent/collect/comm/comm.h"
+#include "agent/collect/torch/torch.h"
 #include "base/clock.h"
 
 #define CAPTURE_RELAXED 2

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "agent/collect/collect.h"
-#include "agent/collect/torch/torch.h"
 #include "agent/collect/comm/comm.h"
+#include "agent/collect/torch/torch.h"
 
 int64_t pb_comm_int(const struct pb_py *py, struct _object *o, const char *name, bool call)
 {

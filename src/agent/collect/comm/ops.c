@@ -1,6 +1,6 @@
 /* Operations that are under way: their places, rows, and the time that they take together. */
-#include "agent/collect/torch/torch.h"
 #include "agent/collect/comm/comm.h"
+#include "agent/collect/torch/torch.h"
 #include "base/clock.h"
 
 /* The word of `busy`: how many in the low bits, since when above them. */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "agent/arch/symver.h"
-#include "agent/collect/torch/torch.h"
 #include "agent/collect/comm/comm.h"
+#include "agent/collect/torch/torch.h"
 
 #define SCOPE_FUNCTION 0
 #define SCOPE_USER 7

@@ -10,8 +10,8 @@
 
 #include "agent/arch/hidden_return.h"
 #include "agent/collect/collect.h"
-#include "agent/collect/torch/torch.h"
 #include "agent/collect/comm/comm.h"
+#include "agent/collect/torch/torch.h"
 
 #define SCOPE_FUNCTION 0
 #define EVENT_WORDS 128 /* of an event that are looked through */

@@ -10,8 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "agent/collect/torch/torch.h"
 #include "agent/collect/comm/comm.h"
+#include "agent/collect/torch/torch.h"
 
 #define LOOKS_ONE 2   /* different values, when one word is left */
 #define LOOKS_SOME 5  /* when some always agree: then any will do */

@@ -5,8 +5,8 @@
 
 #include "agent/chores.h"
 #include "agent/collect/collect.h"
-#include "agent/collect/torch/torch.h"
 #include "agent/collect/torch/grad.h"
+#include "agent/collect/torch/torch.h"
 #include "base/clock.h"
 
 /*

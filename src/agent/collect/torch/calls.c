@@ -4,8 +4,8 @@
 
 #include "agent/arch/symver.h"
 #include "agent/collect/collect.h"
-#include "agent/collect/torch/torch.h"
 #include "agent/collect/torch/grad.h"
+#include "agent/collect/torch/torch.h"
 #include "base/clock.h"
 #include "store/tables/table.h"
 

@@ -9,7 +9,7 @@
 
 #define SCOPE_BACKWARD 1
 /* Share of torch.budget that noting operations may take, beside what tracing modules takes. */
-#define SHARE 0.1
+#define SHARE 0.05
 #define EVERY_MAX (1u << 20)
 
 /*

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "agent/collect/collect.h"
-#include "agent/collect/torch/torch.h"
 #include "agent/collect/comm/comm.h"
+#include "agent/collect/torch/torch.h"
 #include "base/clock.h"
 #include "store/tables/table.h"
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "agent/collect/collect.h"
-#include "agent/collect/torch/torch.h"
 #include "agent/collect/comm/comm.h"
+#include "agent/collect/torch/torch.h"
 #include "base/clock.h"
 
 /* Another optimizer is the main one when it has made so many steps in a row. */
