@@ -1,5 +1,6 @@
 """Fixtures of the end-to-end tests: one round per interpreter found on the machine."""
 import os
+import signal
 
 import pytest
 
@@ -16,6 +17,8 @@ def pytest_report_header(config):
 
 
 def pytest_sessionstart(session):
+    # A shell starts what it runs in the background deaf to Ctrl-C, and so would the tools be.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not os.access(harness.BIN, os.X_OK):
         pytest.exit("no tool at %s: build it first, or set PROBING_BIN" % harness.BIN, 2)
 
