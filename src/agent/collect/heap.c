@@ -2,11 +2,9 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "agent/arch/symver.h"
+#include "agent/ownmem.h"
 #include "base/clock.h"
 
 /* struct arena_object, the same in 3.6 to 3.14. */
@@ -43,19 +41,12 @@ enum {
 
 _Static_assert(sizeof(struct arena) == 48, "as CPython has it");
 
-static bool read_own(void *to, uintptr_t from, size_t len)
-{
-    struct iovec local = {to, len}, remote = {(void *)from, len};
-
-    return syscall(SYS_process_vm_readv, getpid(), &local, 1, &remote, 1, 0) == (long)len;
-}
-
 /* How many entries the array at this address has, by the size of the block that it fills. */
 static size_t length_of(uintptr_t array)
 {
     size_t head, size, n = FIRST_ARENAS;
 
-    if (!read_own(&head, array - sizeof head, sizeof head))
+    if (!pb_ownmem_read(&head, array - sizeof head, sizeof head))
         return 0;
     size = head & ~(size_t)CHUNK_FLAGS;
     while (n < MOST_ARENAS && n * 2 * sizeof(struct arena) + CHUNK_HEAD <= size)
@@ -82,7 +73,7 @@ static size_t count_arenas(uintptr_t array, size_t size)
     n = length_of(array);
     for (size_t i = 0; i < n; i += step) {
         step = n - i < AT_ONCE ? n - i : AT_ONCE;
-        if (!read_own(some, array + i * sizeof *some, step * sizeof *some))
+        if (!pb_ownmem_read(some, array + i * sizeof *some, step * sizeof *some))
             return 0;
         for (size_t k = 0; k < step; k++) {
             if (!some[k].address)
@@ -144,7 +135,7 @@ static uintptr_t find_between(const struct module *m, uintptr_t from, uintptr_t 
 
     for (uintptr_t at = from; at + sizeof *words <= to; at += n * sizeof *words) {
         n = (to - at) / sizeof *words < AT_ONCE ? (to - at) / sizeof *words : AT_ONCE;
-        if (!read_own(words, at, n * sizeof *words))
+        if (!pb_ownmem_read(words, at, n * sizeof *words))
             continue;
         for (size_t i = 0; i < n; i++) {
             bool own = words[i] >= m->from && words[i] < m->to;
@@ -204,7 +195,7 @@ void pb_heap_find(struct pb_heap *h, const struct pb_py *py)
 double pb_heap_python(const struct pb_heap *h)
 {
     uintptr_t array;
-    size_t n = h->arenas && read_own(&array, h->arenas, sizeof array)
+    size_t n = h->arenas && pb_ownmem_read(&array, h->arenas, sizeof array)
                    ? count_arenas(array, h->arena_size)
                    : 0;
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/arch/symver.h"
+#include "agent/ownmem.h"
 
 /* Calls visit for each line of a file in /proc; a line over 4 KB is cut. */
 static void *each_line(const char *path, void *(*visit)(char *line))
@@ -100,14 +101,7 @@ int pb_py_find(struct pb_py *py)
     return py->major == 3 && py->minor >= 6 ? 0 : -ENOENT;
 }
 
-/* A read that cannot fault: a thread that Python still lists may be long gone. */
-static bool peek(unsigned long addr, void *buf, size_t len)
-{
-    struct iovec to = {buf, len}, from = {(void *)addr, len};
-
-    return syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == (long)len;
-}
-
+/* A thread that Python still lists may be long gone. */
 pid_t pb_py_tid(unsigned long ident)
 {
     enum { WORDS = 512 };
@@ -115,10 +109,10 @@ pid_t pb_py_tid(unsigned long ident)
 
     /* The C library keeps the number somewhere in its thread: where ours is, others' is. */
     for (unsigned long at = 0; at < WORDS * sizeof tid; at += sizeof tid) {
-        if (!peek((unsigned long)pthread_self() + at, &tid, sizeof tid))
+        if (!pb_ownmem_read(&tid, (uintptr_t)pthread_self() + at, sizeof tid))
             return 0;
         if (tid == mine)
-            return peek(ident + at, &tid, sizeof tid) ? tid : 0;
+            return pb_ownmem_read(&tid, ident + at, sizeof tid) ? tid : 0;
     }
     return 0;
 }

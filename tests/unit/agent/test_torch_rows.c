@@ -65,7 +65,7 @@ static int setup(void **state)
     struct pb_torch *t = calloc(1, sizeof *t);
 
     t->trace = (struct pb_ring *)t; /* only compared */
-    t->cuda.event_elapsed = elapsed;
+    t->cuda.driver.event_elapsed = elapsed;
     nrows = cleared = 0;
     done = 0;
     *state = t;

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/collect/driver.h"
 #include "agent/self.h"
 #include "base/err.h"
 #include "store/tables/python_comm.h"
@@ -202,16 +203,10 @@ struct pb_comm_tensor {
     _Atomic uint32_t names[32]; /* of types, in the ring */
 };
 
-/* gpu.c: the driver's functions, and torch's for the stream of a thread. */
+/* gpu.c: the driver, and torch's functions for the stream of a thread. */
 struct pb_comm_gpu {
     _Atomic int state; /* 0: not looked for yet; 1: there; -1: will not work */
-    int (*event_create)(void **event, unsigned flags);
-    int (*event_record)(void *event, void *stream);
-    int (*event_query)(void *event);
-    int (*event_elapsed)(float *ms, void *from, void *to);
-    int (*context_current)(void **context);
-    int (*capturing)(void *stream, int *status);
-    int (*capture_mode)(int *mode);
+    struct pb_driver driver;
     void *get_stream, *to_raw;
     void *_Atomic context;
     _Atomic int waiting; /* operations with both marks */

@@ -9,14 +9,12 @@
  * a context.
  */
 #include <dlfcn.h>
-#include <string.h>
 
 #include "agent/arch/symver.h"
 #include "agent/collect/comm/comm.h"
 #include "agent/collect/torch/torch.h"
 #include "base/clock.h"
 
-#define CAPTURE_RELAXED 2
 #define NOT_READY_MAX 4 /* operations that are not over: those behind them hardly are */
 #define ASKED_MAX 64
 #define POLL_NS UINT64_C(1000000)
@@ -32,39 +30,13 @@ struct stream {
     uint64_t device, id;
 };
 
-static bool find_driver(struct pb_comm_gpu *g)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
-    const struct {
-        const char *name;
-        void *to;
-    } list[] = {
-        {"cuEventCreate", &g->event_create},
-        {"cuEventRecord", &g->event_record},
-        {"cuEventQuery", &g->event_query},
-        {"cuEventElapsedTime", &g->event_elapsed},
-        {"cuCtxGetCurrent", &g->context_current},
-        {"cuStreamIsCapturing", &g->capturing},
-        {"cuThreadExchangeStreamCaptureMode", &g->capture_mode},
-    };
-
-    for (size_t i = 0; driver && i < sizeof list / sizeof *list; i++) {
-        void *function = dlsym(driver, list[i].name);
-
-        if (!function)
-            return false;
-        memcpy(list[i].to, &function, sizeof function);
-    }
-    return driver != NULL;
-}
-
 static bool find(struct pb_comm_gpu *g)
 {
     void *torch = dlopen("libc10_cuda.so", RTLD_NOLOAD | RTLD_LAZY);
 
     g->get_stream = torch ? dlsym(torch, "_ZN3c104cuda20getCurrentCUDAStreamEa") : NULL;
     g->to_raw = torch ? dlsym(torch, "_ZNK3c104cuda10CUDAStream6streamEv") : NULL;
-    return g->get_stream && g->to_raw && find_driver(g);
+    return g->get_stream && g->to_raw && pb_driver_find(&g->driver);
 }
 
 /* Is there a context in this thread, and the one that our events are of? */
@@ -74,7 +46,7 @@ static bool is_ready(struct pb_comm_gpu *g)
 
     if (g->state == 0)
         g->state = find(g) ? 1 : -1;
-    if (g->state < 0 || g->context_current(&context) != 0 || !context)
+    if (g->state < 0 || g->driver.context_current(&context) != 0 || !context)
         return false;
     atomic_compare_exchange_strong(&g->context, &none, context);
     return context == g->context;
@@ -91,13 +63,13 @@ static void *current_stream(const struct pb_comm_gpu *g)
 
 static bool make(struct pb_comm_gpu *g, void **event)
 {
-    int mode = CAPTURE_RELAXED, rc = 0;
+    int mode = PB_DRIVER_CAPTURE_RELAXED, rc = 0;
 
     if (*event)
         return true;
-    g->capture_mode(&mode);
-    rc = g->event_create(event, 0);
-    g->capture_mode(&mode);
+    g->driver.capture_mode(&mode);
+    rc = g->driver.event_create(event, 0);
+    g->driver.capture_mode(&mode);
     if (rc != 0)
         *event = NULL;
     return rc == 0;
@@ -112,8 +84,8 @@ void pb_comm_gpu_ends(struct pb_comm *c, struct pb_comm_op *op)
     if (op->marks != PB_COMM_FROM || op->life != PB_COMM_OPEN || !is_ready(g))
         return;
     stream = current_stream(g);
-    if (g->capturing(stream, &status) != 0 || status != 0 ||
-        g->event_record(op->to, stream) != 0 || !pb_comm_hold(op))
+    if (g->driver.capturing(stream, &status) != 0 || status != 0 ||
+        g->driver.event_record(op->to, stream) != 0 || !pb_comm_hold(op))
         return;
     op->marks = PB_COMM_BOTH;
     g->waiting++;
@@ -134,9 +106,9 @@ static bool is_over(struct pb_comm_gpu *g, struct pb_comm_op *op, double *ret_ms
 {
     float ms = 0;
 
-    if (g->event_query(op->to) != 0)
+    if (g->driver.event_query(op->to) != 0)
         return false;
-    *ret_ms = g->event_elapsed(&ms, op->from, op->to) == 0 ? (double)ms : pb_null_real();
+    *ret_ms = g->driver.event_elapsed(&ms, op->from, op->to) == 0 ? (double)ms : pb_null_real();
     return true;
 }
 
@@ -146,7 +118,7 @@ static void add_work(struct pb_comm_gpu *g, struct work *list, int *n, void *to,
     float end;
     int i = *n;
 
-    if (i == ASKED_MAX || !(ms >= 0) || !g->base || g->event_elapsed(&end, g->base, to) != 0)
+    if (i == ASKED_MAX || !(ms >= 0) || !g->base || g->driver.event_elapsed(&end, g->base, to) != 0)
         return;
     for (; i > 0 && list[i - 1].from > (double)end - ms; i--)
         list[i] = list[i - 1];
@@ -179,7 +151,7 @@ static void renew_base(struct pb_comm_gpu *g, void *stream)
         return;
     now = pb_clock_ns();
     if ((!g->base || now - g->base_ns > BASE_NS) && make(g, &g->base) &&
-        g->event_record(g->base, stream) == 0) {
+        g->driver.event_record(g->base, stream) == 0) {
         g->base_ns = now;
         g->last_ms = 0;
     }
@@ -197,13 +169,13 @@ uint64_t pb_comm_gpu_window_ns(struct pb_self *self)
 static void poll(struct pb_comm *c, bool all)
 {
     struct pb_comm_gpu *g = &c->gpu;
-    int asked = 0, not_ready = 0, mode = CAPTURE_RELAXED, n = 0;
+    int asked = 0, not_ready = 0, mode = PB_DRIVER_CAPTURE_RELAXED, n = 0;
     struct work list[ASKED_MAX];
     double ms;
 
     if (atomic_flag_test_and_set(&g->polled))
         return;
-    g->capture_mode(&mode);
+    g->driver.capture_mode(&mode);
     for (size_t i = 0; i < c->ops_used && (all || asked < ASKED_MAX); i++) {
         struct pb_comm_op *op = &c->ops[i];
 
@@ -218,7 +190,7 @@ static void poll(struct pb_comm *c, bool all)
             break;
         }
     }
-    g->capture_mode(&mode);
+    g->driver.capture_mode(&mode);
     count_work(g, list, n);
     atomic_flag_clear(&g->polled);
 }
@@ -254,14 +226,14 @@ void pb_comm_gpu_begins(struct pb_comm *c, struct pb_comm_op *op)
         return;
     poll_some(c);
     stream = current_stream(g);
-    if (g->capturing(stream, &status) != 0)
+    if (g->driver.capturing(stream, &status) != 0)
         return;
     if (status != 0) { /* a graph will do it, how often and when nobody knows */
         pb_comm_end_ms(c, op, c->captured, pb_null_real());
         return;
     }
     renew_base(g, stream);
-    if (make(g, &op->from) && make(g, &op->to) && g->event_record(op->from, stream) == 0)
+    if (make(g, &op->from) && make(g, &op->to) && g->driver.event_record(op->from, stream) == 0)
         op->marks = PB_COMM_FROM;
 }
 

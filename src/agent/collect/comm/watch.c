@@ -6,12 +6,10 @@
  * holds it.
  */
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "agent/collect/comm/comm.h"
 #include "agent/collect/torch/torch.h"
+#include "agent/ownmem.h"
 
 #define LOOKS_ONE 2   /* different values, when one word is left */
 #define LOOKS_SOME 5  /* when some always agree: then any will do */
@@ -21,9 +19,7 @@
 
 int64_t pb_comm_read(const struct pb_comm *c, void *to, uintptr_t from, size_t len)
 {
-    struct iovec local = {to, len}, remote = {(void *)from, len};
-
-    return syscall(SYS_process_vm_readv, c->pid, &local, 1, &remote, 1, 0);
+    return pb_ownmem_some(c->pid, to, from, len);
 }
 
 static struct pb_comm_watch *watch_of(struct pb_comm *c, const struct pb_comm_group *g, int i)

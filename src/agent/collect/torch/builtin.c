@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/collect/torch/torch.h"
+#include "agent/ownmem.h"
 
 /* In a function object, behind what every object has. */
 #define TABLE_AT 16
@@ -220,8 +221,7 @@ static bool is_writable(void *at)
     void *value;
     struct iovec here = {&value, sizeof value}, there = {at, sizeof value};
 
-    return syscall(SYS_process_vm_readv, getpid(), &here, 1, &there, 1, 0) ==
-               (long)sizeof value &&
+    return pb_ownmem_read(&value, (uintptr_t)at, sizeof value) &&
            syscall(SYS_process_vm_writev, getpid(), &here, 1, &there, 1, 0) == (long)sizeof value;
 }
 
@@ -230,14 +230,12 @@ static struct pb_py_method *table_of(const struct pb_py *py, struct _object *obj
 {
     void *function = object ? py->PyCFunction_GetFunction(object) : NULL;
     struct pb_py_method *m, copy;
-    struct iovec here = {&copy, sizeof copy}, there = {NULL, sizeof copy};
 
     py->PyErr_Clear();
     if (!function)
         return NULL;
     memcpy(&m, (const char *)object + TABLE_AT, sizeof m);
-    there.iov_base = m;
-    if (syscall(SYS_process_vm_readv, getpid(), &here, 1, &there, 1, 0) != (long)sizeof copy ||
+    if (!pb_ownmem_read(&copy, (uintptr_t)m, sizeof copy) ||
         (void *)(uintptr_t)copy.call != function ||
         copy.flags != py->PyCFunction_GetFlags(object))
         return NULL;

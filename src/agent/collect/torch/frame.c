@@ -1,10 +1,8 @@
 /* Python functions that are being called, seen from the C function that the innermost one calls. */
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "agent/collect/torch/torch.h"
+#include "agent/ownmem.h"
 
 #define DEPTH_MAX 200
 /* From 3.11 on a frame object points to what it stands for, which has some words before locals. */
@@ -123,13 +121,6 @@ static struct _object *still_there(struct pb_torch *t)
     return yes ? s->optimizer : NULL;
 }
 
-static bool read_words(const void *from, void *to, size_t size)
-{
-    struct iovec here = {to, size}, there = {(void *)(uintptr_t)from, size};
-
-    return syscall(SYS_process_vm_readv, getpid(), &here, 1, &there, 1, 0) == (long)size;
-}
-
 /* Words that are there for sure: the special ones, and the function's own variables. */
 static size_t words_of(const struct pb_py *py, struct _object *code)
 {
@@ -154,8 +145,8 @@ static void remember(struct pb_torch *t, struct _object *frame, int depth,
     const void *from;
     bool its_own = false;
 
-    if (!n || !read_words((const char *)frame + WORDS_AT, &from, sizeof from) ||
-        !read_words(from, words, n * sizeof *words))
+    if (!n || !pb_ownmem_read(&from, (uintptr_t)frame + WORDS_AT, sizeof from) ||
+        !pb_ownmem_read(words, (uintptr_t)from, n * sizeof *words))
         n = 0;
     for (size_t i = 0; i < SPECIAL_WORDS && n; i++)
         its_own |= words[i] == (uintptr_t)frame;

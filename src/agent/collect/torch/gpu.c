@@ -1,14 +1,11 @@
 #include "agent/collect/torch/gpu.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
-#include "agent/arch/symver.h"
 #include "store/writer.h"
 
 /* Of the driver's interface. */
 #define EVENT_NO_TIMING 2u
-#define CAPTURE_RELAXED 2
 #define VALUE_BYTES 8
 #define AGAIN_NS 1000000000u
 
@@ -54,34 +51,6 @@ double pb_cuda_decode(const unsigned char *bytes, enum pb_cuda_kind kind)
     }
 }
 
-static bool find_functions(struct pb_cuda *c)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
-    const struct {
-        const char *name;
-        void *to;
-    } list[] = {
-        {"cuEventCreate", &c->event_create},
-        {"cuEventRecord", &c->event_record},
-        {"cuEventQuery", &c->event_query},
-        {"cuEventElapsedTime", &c->event_elapsed},
-        {"cuCtxGetCurrent", &c->context_current},
-        {"cuStreamIsCapturing", &c->capturing},
-        {"cuThreadExchangeStreamCaptureMode", &c->capture_mode},
-        {"cuMemAllocHost_v2", &c->host_alloc},
-        {"cuMemcpyDtoHAsync_v2", &c->copy},
-    };
-
-    for (size_t i = 0; driver && i < sizeof list / sizeof *list; i++) {
-        void *function = dlsym(driver, list[i].name);
-
-        if (!function)
-            return false;
-        memcpy(list[i].to, &function, sizeof function);
-    }
-    return driver != NULL;
-}
-
 /* torch's way to say which stream this thread works on. */
 static bool find_stream(struct pb_cuda *c, const struct pb_py *py)
 {
@@ -100,16 +69,17 @@ static bool find_stream(struct pb_cuda *c, const struct pb_py *py)
 /* Making things is not allowed while some thread captures, unless one says that one knows. */
 static bool make(struct pb_cuda *c)
 {
-    int mode = CAPTURE_RELAXED;
+    int mode = PB_DRIVER_CAPTURE_RELAXED;
     bool good = true;
     void *p = NULL;
 
-    c->capture_mode(&mode);
-    if (!c->pinned && c->host_alloc(&p, PB_CUDA_SLOTS * VALUE_BYTES) == 0)
+    c->driver.capture_mode(&mode);
+    if (!c->pinned && c->driver.host_alloc(&p, PB_CUDA_SLOTS * VALUE_BYTES) == 0)
         c->pinned = p;
     for (int i = 0; good && i < PB_CUDA_SLOTS; i++)
-        good = c->slots[i].event || c->event_create(&c->slots[i].event, EVENT_NO_TIMING) == 0;
-    c->capture_mode(&mode);
+        good = c->slots[i].event ||
+               c->driver.event_create(&c->slots[i].event, EVENT_NO_TIMING) == 0;
+    c->driver.capture_mode(&mode);
     return good && c->pinned;
 }
 
@@ -118,7 +88,8 @@ static void look(struct pb_cuda *c, const struct pb_py *py)
 {
     void *context = NULL;
 
-    if (!find_functions(c) || c->context_current(&context) != 0 || !context)
+    if (!pb_driver_find(&c->driver) || !c->driver.host_alloc || !c->driver.copy ||
+         c->driver.context_current(&context) != 0 || !context)
         return; /* not yet */
     c->context = context;
     c->state = find_stream(c, py) && make(c) ? 1 : -1;
@@ -132,7 +103,7 @@ bool pb_cuda_ready(struct pb_cuda *c, const struct pb_py *py, uint64_t now)
         c->again_ns = now + AGAIN_NS;
         look(c, py);
     }
-    return c->state > 0 && c->context_current(&context) == 0 && context == c->context;
+    return c->state > 0 && c->driver.context_current(&context) == 0 && context == c->context;
 }
 
 bool pb_cuda_stream(struct pb_cuda *c, const struct pb_py *py, void **ret)
@@ -150,7 +121,7 @@ bool pb_cuda_stream(struct pb_cuda *c, const struct pb_py *py, void **ret)
         return false;
     }
     *ret = (void *)(uintptr_t)value;
-    return c->capturing(*ret, &status) == 0 && status == 0;
+    return c->driver.capturing(*ret, &status) == 0 && status == 0;
 }
 
 void pb_cuda_fetch(struct pb_cuda *c, const struct pb_py *py, struct pb_cuda_value *v,
@@ -168,8 +139,8 @@ void pb_cuda_fetch(struct pb_cuda *c, const struct pb_py *py, struct pb_cuda_val
         return;
     v->state = PB_CUDA_NONE;
     c->slots[i].taken = false;
-    if (c->copy(c->pinned + i * VALUE_BYTES, address, sizes[kind], stream) != 0 ||
-        c->event_record(c->slots[i].event, stream) != 0)
+    if (c->driver.copy(c->pinned + i * VALUE_BYTES, address, sizes[kind], stream) != 0 ||
+        c->driver.event_record(c->slots[i].event, stream) != 0)
         return;
     c->slots[i].taken = true;
     *v = (struct pb_cuda_value){.state = PB_CUDA_COMING, .kind = kind, .slot = i};
@@ -177,11 +148,11 @@ void pb_cuda_fetch(struct pb_cuda *c, const struct pb_py *py, struct pb_cuda_val
 
 bool pb_cuda_is_done(struct pb_cuda *c, void *event)
 {
-    int mode = CAPTURE_RELAXED, rc;
+    int mode = PB_DRIVER_CAPTURE_RELAXED, rc;
 
-    c->capture_mode(&mode);
-    rc = c->event_query(event);
-    c->capture_mode(&mode);
+    c->driver.capture_mode(&mode);
+    rc = c->driver.event_query(event);
+    c->driver.capture_mode(&mode);
     return rc == 0;
 }
 
@@ -191,7 +162,7 @@ bool pb_cuda_arrived(struct pb_cuda *c, struct pb_cuda_value *v, bool drop)
 
     if (v->state != PB_CUDA_COMING)
         return true;
-    if (c->state > 0 && c->context_current(&context) == 0 && context == c->context &&
+    if (c->state > 0 && c->driver.context_current(&context) == 0 && context == c->context &&
         pb_cuda_is_done(c, c->slots[v->slot].event)) {
         v->v = pb_cuda_decode(c->pinned + v->slot * VALUE_BYTES, v->kind);
         v->state = PB_CUDA_KNOWN;
@@ -210,8 +181,9 @@ int pb_cuda_span_begin(struct pb_cuda *c, const struct pb_py *py)
 
     if (c->state <= 0 || c->nspans >= PB_CUDA_SPANS || !pb_cuda_stream(c, py, &stream))
         return -1;
-    if ((!s->from && c->event_create(&s->from, 0) != 0) ||
-        (!s->to && c->event_create(&s->to, 0) != 0) || c->event_record(s->from, stream) != 0)
+    if ((!s->from && c->driver.event_create(&s->from, 0) != 0) ||
+        (!s->to && c->driver.event_create(&s->to, 0) != 0) ||
+        c->driver.event_record(s->from, stream) != 0)
         return -1;
     s->ended = false;
     return (int)c->nspans++;
@@ -222,7 +194,7 @@ void pb_cuda_span_end(struct pb_cuda *c, const struct pb_py *py, int span)
     void *stream;
 
     if (span >= 0 && (unsigned)span < c->nspans && pb_cuda_stream(c, py, &stream))
-        c->spans[span].ended = c->event_record(c->spans[span].to, stream) == 0;
+        c->spans[span].ended = c->driver.event_record(c->spans[span].to, stream) == 0;
 }
 
 void pb_cuda_spans_clear(struct pb_cuda *c)

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/collect/driver.h"
 #include "agent/py/api.h"
 
 enum {
@@ -50,15 +51,7 @@ struct pb_cuda {
     int state; /* 0: not looked for yet; 1: there; -1: will not work */
     uint64_t again_ns;
     void *context;
-    int (*event_create)(void **event, unsigned flags);
-    int (*event_record)(void *event, void *stream);
-    int (*event_query)(void *event);
-    int (*event_elapsed)(float *ms, void *from, void *to);
-    int (*context_current)(void **context);
-    int (*capturing)(void *stream, int *status);
-    int (*capture_mode)(int *mode);
-    int (*host_alloc)(void **p, size_t size);
-    int (*copy)(void *to, uint64_t from, size_t size, void *stream);
+    struct pb_driver driver;
     struct _object *get_device, *get_stream;
     unsigned char *pinned; /* 8 bytes for each slot */
     struct pb_cuda_slot slots[PB_CUDA_SLOTS];

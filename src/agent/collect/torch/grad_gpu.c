@@ -5,7 +5,6 @@
 #include "agent/collect/torch/grad.h"
 
 #define DEVICE_BITS 0xffffu
-#define CAPTURE_RELAXED 2
 #define CURRENT_DEVICE (-1)
 
 static bool find_stream(struct pb_grad *g)
@@ -21,14 +20,14 @@ static bool find_stream(struct pb_grad *g)
 /* As many as the last pass needed, and some. */
 static bool make_events(struct pb_cuda *c, struct pb_grad *g, uint32_t wanted)
 {
-    int mode = CAPTURE_RELAXED;
+    int mode = PB_DRIVER_CAPTURE_RELAXED;
     bool good = true;
 
-    c->capture_mode(&mode);
+    c->driver.capture_mode(&mode);
     while (good && g->nevents < wanted)
-        if ((good = c->event_create(&g->events[g->nevents], 0) == 0))
+        if ((good = c->driver.event_create(&g->events[g->nevents], 0) == 0))
             g->nevents++;
-    c->capture_mode(&mode);
+    c->driver.capture_mode(&mode);
     return good;
 }
 
@@ -52,7 +51,7 @@ void pb_grad_gpu_note(struct pb_grad *g, struct pb_grad_node *node)
 
     if (node->event + 1 < g->nevents && now.number == g->on.number &&
         ((now.device ^ g->on.device) & DEVICE_BITS) == 0)
-        node->timed = c->event_record(g->events[node->event], g->raw_stream) == 0;
+        node->timed = c->driver.event_record(g->events[node->event], g->raw_stream) == 0;
 }
 
 /* The stream waits for the pass as soon as that returns. */
@@ -62,5 +61,5 @@ void pb_grad_gpu_ends(struct pb_torch *t, struct pb_grad *g)
 
     g->last_event = g->nevents - 1;
     g->timed = pb_cuda_stream(&t->cuda, &t->self->py, &stream) && stream == g->raw_stream &&
-               t->cuda.event_record(g->events[g->last_event], stream) == 0;
+               t->cuda.driver.event_record(g->events[g->last_event], stream) == 0;
 }

@@ -46,7 +46,7 @@ static bool is_timed(struct pb_cuda *c, struct pb_torch_held *h)
 
     if (!h->to)
         return true;
-    if (c->event_elapsed(&ms, h->from, h->to) == 0)
+    if (c->driver.event_elapsed(&ms, h->from, h->to) == 0)
         h->row.gpu_ms = (double)ms;
     else if (!pb_cuda_is_done(c, h->to))
         return false;
