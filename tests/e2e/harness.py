@@ -15,7 +15,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 TARGETS = os.path.join(ROOT, "tests", "targets")
 BIN = os.environ.get("PROBING_BIN") or os.path.join(ROOT, "build", "dev", "probing")
 ENV = dict(os.environ, LC_ALL="C.UTF-8", PYTHONDONTWRITEBYTECODE="1", NO_COLOR="")
-for name in ("NO_COLOR", "PROBING_TARGET", "ENDPOINT", "PYTHONHOME", "PYTHONPATH"):
+for name in ("NO_COLOR", "PROBING_TARGET", "ENDPOINT", "PYTHONHOME", "PYTHONPATH",
+             "PYTHONUNBUFFERED"):  # which ends a line by a write of its own
     ENV.pop(name, None)
 PR_SET_PDEATHSIG = 1
 RESTLESS = {"spin.py", "chains.py", "brief.py"}

@@ -168,10 +168,14 @@ def test_forked_child_writes_its_own(py, start):
         home = target.home(child)
         rows_come(home, MEMORY)
         assert rings.lines(home, "meta")["ppid"] == rings.lines(target.home(), "meta")["pid"]
-        # One row an interval in each: nobody writes into the other's.
+        # One row an interval in each, on the whole: nobody writes into the other's.
+        began = rings.rows(home, MEMORY)[0]["timestamp"]
         for place in (target.home(), home):
+            rows_come(place, MEMORY, lambda rows: rows[-1]["timestamp"] > began + 1e9)
             times = [row["timestamp"] for row in rings.rows(place, MEMORY)]
-            assert all(b - a > 5e7 for a, b in zip(times, times[1:])), place
+            later = [time for time in times if time >= began]
+            assert times == sorted(times), place
+            assert len(later) <= (later[-1] - began) / 1e8 * 1.3 + 2, place
     finally:
         os.kill(child, signal.SIGKILL)
 
