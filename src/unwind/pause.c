@@ -31,7 +31,8 @@ double pb_pause_capture(const struct pb_capture_opts *o, struct pb_work *work, s
                 continue;
             pb_capture_held(o, &stops[j], &rooms[i], a, &work[i].capture);
             work[i].capture.wait = waits[i];
-            if (!waits[i].blocked && pb_py_just_begun(o->py, &work[i].capture.python))
+            /* Also of one that slept: it may have woken up before it was held. */
+            if (pb_py_just_begun(o->py, &work[i].capture.python))
                 work[i].capture.torn = true;
         }
     }

@@ -222,15 +222,24 @@ void pb_py_walk(struct pb_mem *mem, const struct pb_py_layout *py, const struct 
     ret->complete = ends_at_root(py, ret) && follows_caller(copy, ret);
 }
 
+static bool has_not_run(const struct pb_py_layout *py, const struct pb_py_raw_frame *f)
+{
+    uint64_t first = f->code + (uint64_t)py->co_code;
+
+    return f->instr < first && first - f->instr <= 2;
+}
+
 bool pb_py_just_begun(const struct pb_py_layout *py, const struct pb_py_raw_stack *stack)
 {
-    const struct pb_py_raw_frame *f = stack->v;
-    uint64_t first;
-
-    if (!stack->n || !py->f_instr_is_pointer || py->f_instr_is_next || f->shim)
+    if (!py->f_instr_is_pointer || py->f_instr_is_next)
         return false;
-    first = f->code + (uint64_t)py->co_code;
-    return f->instr < first && first - f->instr <= 2;
+    for (size_t i = 0; i < stack->n && !stack->v[i].shim; i++) {
+        if (has_not_run(py, &stack->v[i]))
+            return true;
+        if (stack->v[i].is_entry)
+            return false;
+    }
+    return false;
 }
 
 /* Copies as much behind a frame as is readable, up to LOCALS_MAX. */

@@ -62,10 +62,11 @@ void pb_py_walk(struct pb_mem *mem, const struct pb_py_layout *py, const struct 
                 struct pb_arena *a, struct pb_py_raw_stack *ret);
 
 /*
- * Has the innermost frame not run an instruction yet? While it is being made it
- * may already be the innermost one and still point to an older caller; a thread
- * that sleeps is never in that state. 3.11 and 3.12 only: from 3.13 on a frame
- * that is being made looks like one in its first instruction.
+ * Has a frame of the newest evaluator not run an instruction yet? While it is
+ * being made it may already be the innermost one and still point to an older
+ * caller, or what an older evaluator has left may seem to be called by it; a
+ * thread that sleeps is never in that state. 3.11 and 3.12 only: from 3.13 on a
+ * frame that is being made looks like one in its first instruction.
  */
 bool pb_py_just_begun(const struct pb_py_layout *py, const struct pb_py_raw_stack *stack);
 
