@@ -293,22 +293,26 @@ bool pb_torch_builtin_put(struct pb_torch *t, enum pb_torch_builtin_id id)
     return *b->place == b->ours;
 }
 
-void pb_torch_builtins_enter(struct pb_torch *t)
+void pb_torch_builtins_enter(struct pb_torch *t, struct pb_err *err)
 {
     const struct pb_py *py = &t->self->py;
     struct _object *total = pb_torch_attribute(py, "torch.nn.utils.clip_grad", "_get_total_norm");
+    bool seen;
 
     t->stacked = NULL;
     if (!t->clip_globals)
         t->clip_globals = pb_torch_attribute(py, "torch.nn.utils.clip_grad", "__dict__");
     pb_torch_builtin_put(t, PB_TORCH_BUILTIN_STACK);
-    pb_torch_builtin_put(t, PB_TORCH_BUILTIN_NORM);
+    seen = pb_torch_builtin_put(t, PB_TORCH_BUILTIN_NORM);
     pb_torch_builtin_put(t, PB_TORCH_BUILTIN_UNSCALE);
     if (!total) {
-        pb_torch_builtin_put(t, PB_TORCH_BUILTIN_NORM_OLD);
+        seen |= pb_torch_builtin_put(t, PB_TORCH_BUILTIN_NORM_OLD);
         pb_torch_builtin_put(t, PB_TORCH_BUILTIN_MAX_OLD);
     }
     py->Py_DecRef(total);
+    if (!seen)
+        pb_err_set(err, PB_FAIL, "norms of gradients and scales of losses are not seen%s",
+                   py->minor < 8 ? " before Python 3.8" : "");
 }
 
 void pb_torch_builtins_leave(struct pb_torch *t)

@@ -16,17 +16,27 @@
 /* So long after it began a call gets its row, whether the others of its step are over or not. */
 #define NOTES_NS 5000000u
 
-/* A thread that ends gives its place back. */
+/* The state once more, where it is found at once. */
+static struct pb_torch *here;
+
+void pb_torch_calls_enter(struct pb_torch *t)
+{
+    here = t;
+}
+
+/* A thread that ends gives its place back. Its number may be another one's soon. */
 static void thread_ends(void *thread)
 {
     struct pb_torch_thread *th = thread;
+    pthread_t self = pthread_self();
 
+    atomic_compare_exchange_strong(&here->caller, &self, (pthread_t)0);
     th->top = NULL;
     th->depth = 0;
     th->taken = false;
 }
 
-static __attribute__((noinline)) struct pb_torch_thread *new_thread(struct pb_torch *t)
+static struct pb_torch_thread *new_thread(struct pb_torch *t)
 {
     if (!t->has_key)
         t->has_key = pthread_key_create(&t->key, thread_ends) == 0;
@@ -43,11 +53,26 @@ static __attribute__((noinline)) struct pb_torch_thread *new_thread(struct pb_to
     return NULL;
 }
 
-static inline struct pb_torch_thread *this_thread(struct pb_torch *t)
+/* Of one that did not make the last call. */
+static __attribute__((noinline)) struct pb_torch_thread *other_thread(struct pb_torch *t)
 {
     struct pb_torch_thread *th = t->has_key ? pthread_getspecific(t->key) : NULL;
 
-    return th ? th : new_thread(t);
+    if (!th)
+        th = new_thread(t);
+    if (th) {
+        t->caller = pthread_self();
+        t->called = th;
+    }
+    return th;
+}
+
+/* Mostly one thread makes all calls. */
+static inline struct pb_torch_thread *this_thread(struct pb_torch *t)
+{
+    pthread_t caller = atomic_load_explicit(&t->caller, memory_order_relaxed);
+
+    return pthread_equal(caller, pthread_self()) ? t->called : other_thread(t);
 }
 
 void pb_torch_threads_forked(struct pb_torch *t)
@@ -57,6 +82,7 @@ void pb_torch_threads_forked(struct pb_torch *t)
     for (int i = 0; i < PB_TORCH_THREADS; i++)
         if (&t->threads[i] != own)
             thread_ends(&t->threads[i]);
+    t->caller = (pthread_t)0;
 }
 
 int pb_torch_span_begins(struct pb_torch *t)
@@ -117,8 +143,10 @@ static void record_more(struct pb_torch *t, const struct pb_torch_call *c, struc
 
 static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torch_note *n)
 {
+    const struct pb_torch_module *m = n->module;
+
     return (struct pb_torch_row){
-        .name = n->name, .type = n->type, .stage = t->stage_forward, .operation = n->operation,
+        .name = m->name, .type = m->type, .stage = t->stage_forward, .operation = m->operation,
         .began_ns = n->began_ns, .ended_ns = n->ended_ns, .gpu_ms = pb_null_real(),
         .delta_mb = pb_null_real(), .allocated_mb = t->memory_mb};
 }
@@ -144,10 +172,9 @@ void pb_torch_notes_write(struct pb_torch *t)
 
 static void record(struct pb_torch *t, const struct pb_torch_call *c, uint64_t now, bool failed)
 {
-    const struct pb_torch_module *m = c->module;
     struct pb_torch_note *n = &t->notes[t->nnotes];
 
-    *n = (struct pb_torch_note){c->began_ns, now, m->name, m->type, m->operation};
+    *n = (struct pb_torch_note){c->began_ns, now, c->module};
     if (__builtin_expect((t->weighing || t->timing) && !failed, 0)) {
         struct pb_torch_row r = row_of(t, n);
 
@@ -220,7 +247,7 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     uint64_t entered = taken ? pb_clock_ns() : 0, now;
     struct _object *result;
 
-    call.module = pb_torch_module_find(t, object);
+    call.module = pb_torch_module_called(t, object);
     if (__builtin_expect(!call.module || (tracing && (t->weighing || t->timing)), 0)) {
         begin_more(t, &call, object);
         taken = false;
@@ -228,6 +255,7 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     weighed = t->weighing || t->timing;
     if (__builtin_expect(t->ranging, 0))
         call.number = pb_grad_state(t->self)->next_number();
+    call.changes = t->changes;
     th->top = &call;
     th->depth++;
     call.began_ns = pb_clock_ns();
@@ -240,7 +268,8 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     if (__builtin_expect(!result, 0) && t->on)
         pb_torch_oom_check(t, &call, call.began_ns);
     /* The entry may have been given to another module meanwhile, or the collector have left. */
-    if (!t->on || !call.module || call.module->object != object)
+    if (!t->on || !call.module ||
+        (call.changes != t->changes && call.module->object != object))
         return result;
     if (tracing && t->tracing) {
         record(t, &call, now, !result);
@@ -262,7 +291,7 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
 struct _object *pb_torch_on_call(struct _object *object, struct _object *args,
                                  struct _object *kwargs)
 {
-    struct pb_torch *t = pb_torch_state(pb_self());
+    struct pb_torch *t = here;
     struct pb_torch_thread *th = t->on ? this_thread(t) : NULL;
 
     if (!th || (th->depth > 0 && !t->tracing))

@@ -24,15 +24,36 @@ static size_t next_place(size_t place)
 }
 
 /* At least half of the places are never used, so that every search ends soon. */
+static struct pb_torch_place *find(struct pb_torch *t, const struct _object *object)
+{
+    size_t i = place_of(object);
+
+    while (t->places[i].number && t->places[i].object != object)
+        i = next_place(i);
+    return &t->places[i];
+}
+
 struct pb_torch_module *pb_torch_module_find(struct pb_torch *t, const struct _object *object)
 {
-    for (size_t i = place_of(object); t->places[i]; i = next_place(i)) {
-        struct pb_torch_module *m = &t->modules[t->places[i] - 1];
+    const struct pb_torch_place *place = find(t, object);
 
-        if (m->object == object)
-            return m;
+    return place->number ? &t->modules[place->number - 1] : NULL;
+}
+
+struct pb_torch_module *pb_torch_module_called(struct pb_torch *t, const struct _object *object)
+{
+    uint16_t at = t->coming;
+
+    if (t->objects[at] != object) {
+        const struct pb_torch_place *place = find(t, object);
+
+        if (!place->number)
+            return NULL;
+        t->after[t->last] = at = (uint16_t)(place->number - 1);
     }
-    return NULL;
+    t->last = at;
+    t->coming = t->after[at];
+    return &t->modules[at];
 }
 
 /* GIL: a module went away, its address may be used again. An exception may be pending. */
@@ -41,10 +62,13 @@ static struct _object *on_gone(struct _object *address, struct _object *weak)
     struct pb_torch *t = pb_torch_state(pb_self());
     const struct pb_py *py = &t->self->py;
     struct _object *object = (struct _object *)(uintptr_t)py->PyLong_AsLongLong(address);
-    struct pb_torch_module *m = pb_torch_module_find(t, object);
+    struct pb_torch_place *place = find(t, object);
+    struct pb_torch_module *m = place->number ? &t->modules[place->number - 1] : NULL;
 
     if (m && m->weak == weak) {
-        m->object = GONE;
+        t->changes++;
+        place->object = m->object = GONE;
+        t->objects[m - t->modules] = NULL;
         m->weak = NULL;
         py->Py_DecRef(weak);
     }
@@ -56,16 +80,20 @@ static struct pb_py_method method_gone = {"probing_gone", on_gone, 8, NULL};
 
 static void place(struct pb_torch *t, uint32_t number)
 {
-    size_t i = place_of(t->modules[number - 1].object);
+    struct _object *object = t->modules[number - 1].object;
+    size_t i = place_of(object);
 
-    while (t->places[i])
+    while (t->places[i].number)
         i = next_place(i);
-    t->places[i] = (uint16_t)number;
+    t->places[i] = (struct pb_torch_place){object, number};
 }
 
 /* Those that are gone can be used again. Calls under way see that theirs is another one now. */
 static void tidy(struct pb_torch *t)
 {
+    if (t->nnotes)
+        pb_torch_notes_write(t);
+    t->changes++;
     memset(t->places, 0, sizeof t->places);
     if (t->last_root && t->last_root->object == GONE)
         t->last_root = NULL;
@@ -117,6 +145,8 @@ static struct pb_torch_module *add(struct pb_torch *t, struct _object *object)
         return NULL;
     }
     t->modules[number - 1] = (struct pb_torch_module){.object = object, .weak = weak};
+    t->objects[number - 1] = object;
+    t->after[number - 1] = (uint16_t)(number % PB_TORCH_MODULES);
     place(t, number);
     return &t->modules[number - 1];
 }
@@ -125,7 +155,8 @@ void pb_torch_modules_forget(struct pb_torch *t)
 {
     uint32_t n = t->nmodules;
 
-    t->nmodules = t->free_module = 0;
+    t->nmodules = t->free_module = t->nnotes = 0;
+    t->changes++;
     t->last_root = NULL;
     t->strays = t->strays_due = 0;
     memset(t->places, 0, sizeof t->places);
@@ -133,6 +164,7 @@ void pb_torch_modules_forget(struct pb_torch *t)
         struct _object *weak = t->modules[i].weak;
 
         t->modules[i] = (struct pb_torch_module){0};
+        t->objects[i] = NULL;
         t->self->py.Py_DecRef(weak);
     }
 }

@@ -92,7 +92,7 @@ static void enter_parts(struct pb_torch *t)
     struct pb_err err = {0};
 
     pb_torch_values_enter(t);
-    pb_torch_builtins_enter(t);
+    pb_torch_builtins_enter(t, &err);
     pb_torch_steps_enter(t, &err);
     pb_torch_backward_enter(t, &err);
     pb_torch_oom_enter(t);
@@ -112,6 +112,7 @@ static int enter(struct pb_self *self, struct pb_err *err)
     if (!t->trace)
         return pb_err_set(err, PB_FAIL, "there is no room for python.torch_trace");
     pb_torch_modules_forget(t);
+    pb_torch_calls_enter(t);
     begin(t);
     enter_parts(t);
     t->on = true;

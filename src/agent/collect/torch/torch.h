@@ -80,12 +80,19 @@ struct pb_torch_module {
     float own_mb; /* what its last call that was weighed left allocated, without those inside */
 };
 
+/* Where a module is found by its address. */
+struct pb_torch_place {
+    const struct _object *object; /* as in the module */
+    uint32_t number;              /* of the module, from 1 on; 0: never used */
+};
+
 /* One module call in progress, on the stack of the thread that makes it. */
 struct pb_torch_call {
     struct pb_torch_call *outer;
     struct pb_torch_module *module;
     uint64_t began_ns;
     uint32_t depth;   /* of the thread, before it */
+    uint32_t changes; /* of modules, before it */
     int span;         /* of the GPU, or -1 */
     double memory_mb; /* at the beginning, where it is measured */
     double inner_mb;  /* what calls inside have left */
@@ -110,10 +117,10 @@ struct pb_torch_sums {
     uint32_t backwards, rows;
 };
 
-/* A call that is over and has no row yet. */
+/* A call that is over and has no row yet; its module is not given to another one before. */
 struct pb_torch_note {
     uint64_t began_ns, ended_ns;
-    uint32_t name, type, operation;
+    const struct pb_torch_module *module;
 };
 
 /* A row of python.torch_trace. */
@@ -185,8 +192,10 @@ struct pb_torch {
      * What every call of a module needs stands first and close together: between two calls torch
      * has used all of the processor's caches for itself.
      */
-    struct pb_self *self;
+    _Alignas(128) struct pb_self *self;
     pb_torch_ternary *call_was;
+    _Atomic pthread_t caller;       /* the thread that called last */
+    struct pb_torch_thread *called; /* and what is known of it */
     pthread_key_t key;
     bool has_key;
     _Atomic bool on;       /* hooks are in and do their work */
@@ -195,8 +204,10 @@ struct pb_torch {
     bool ranging;          /* and what backward is of which module (grad.h) */
     uint32_t calls;        /* recorded calls, for taking the time of some */
     uint32_t nnotes;
+    uint32_t changes;      /* modules that went away or got other places */
+    uint16_t last, coming; /* the module that was called, and the next one, most likely */
+    _Alignas(64) struct pb_torch_thread threads[PB_TORCH_THREADS];
     _Alignas(64) struct pb_torch_note notes[PB_TORCH_NOTES];
-    struct pb_torch_thread threads[PB_TORCH_THREADS];
 
     /* Slots, found once: offset in a type and the function that was there. */
     ssize_t call_at, next_at;
@@ -299,8 +310,14 @@ struct pb_torch {
     struct pb_torch_late late[PB_TORCH_LATE];
     struct pb_torch_held held[PB_TORCH_HELD];
 
-    /* Modules in the order in which they were met, and by address: their number, from 1 on. */
-    uint16_t places[PB_TORCH_PLACES];
+    /*
+     * Modules in the order in which they were met, and by address. Mostly they are called in the
+     * same order, so that two short lists are looked at and nothing else: each one's address, and
+     * which one came after it.
+     */
+    const struct _object *objects[PB_TORCH_MODULES];
+    uint16_t after[PB_TORCH_MODULES];
+    struct pb_torch_place places[PB_TORCH_PLACES];
     struct pb_torch_module modules[PB_TORCH_MODULES];
 };
 
@@ -314,6 +331,7 @@ void pb_torch_slots_put(struct pb_torch *t);
 void pb_torch_slots_take_back(struct pb_torch *t);
 
 /* calls.c: what the slots call. */
+void pb_torch_calls_enter(struct pb_torch *t);
 struct _object *pb_torch_on_call(struct _object *module, struct _object *args,
                                  struct _object *kwargs);
 /* Begins what is not a module's call: a span of the GPU, or -1. */
@@ -337,6 +355,8 @@ void pb_torch_hold(struct pb_torch *t, struct pb_torch_row *r, void *from, void 
 void pb_torch_rows_poll(struct pb_torch *t, bool all);
 
 /* modules.c: which modules there are, and their names. */
+/* The same as the next one, for one that is called now. */
+struct pb_torch_module *pb_torch_module_called(struct pb_torch *t, const struct _object *object);
 struct pb_torch_module *pb_torch_module_find(struct pb_torch *t, const struct _object *object);
 /* GIL, no exception pending: the first call of a module that nobody has named. Or NULL. */
 struct pb_torch_module *pb_torch_module_meet(struct pb_torch *t, struct _object *object,
@@ -381,7 +401,7 @@ void pb_torch_oom_check(struct pb_torch *t, const struct pb_torch_call *call, ui
 
 /* builtin.c: functions of torch that tell a value. False: this torch has no such function. */
 bool pb_torch_builtin_put(struct pb_torch *t, enum pb_torch_builtin_id id);
-void pb_torch_builtins_enter(struct pb_torch *t);
+void pb_torch_builtins_enter(struct pb_torch *t, struct pb_err *err);
 void pb_torch_builtins_leave(struct pb_torch *t);
 
 /* frame.c: who calls. Depth 0 is the innermost Python function. No exception pending. */
