@@ -8,6 +8,7 @@ them. A figure is a median of such ratios together with the range that holds the
 import array
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -26,6 +27,8 @@ SETTLE, SETTLE_STEPS = 0.08, 4
 HELD_UP = 3
 # A turn has at least so many steps.
 STEPS = 8
+# Of the traced steps one in so many is weighed, and one timed on the GPU.
+GROUP = 16
 WALL, COMPUTED = 0, 1
 BEGAN = time.time()
 
@@ -59,6 +62,11 @@ class Job:
 
     def status(self):
         return rings.lines(self.home, "status")["collector.torch"]
+
+    def period(self):
+        """One step in how many is traced."""
+        found = re.search(r"one step in (\d+)", self.status())
+        return int(found.group(1)) if found else 1
 
     def rows(self, table):
         return rings.rows(self.home, table) if os.path.exists(self.home) else []
@@ -133,6 +141,18 @@ class Figure:
         self.count, self.middle = n, statistics.median(found)
         self.low, self.high = found[out], found[-1 - out]
 
+    def whole(self, period, idle, bare):
+        """
+        The cost of all steps, when this is that of the traced ones, of which there is one in so
+        many, and idle what every step costs. Its bounds are no narrower than the true ones.
+        """
+        made = Figure([])
+        made.count = self.count
+        for part in ("low", "middle", "high"):
+            setattr(made, part, 1 + (getattr(self, part) - 1) / period
+                    + getattr(idle, part) / bare)
+        return made
+
     def __str__(self):
         return "%+.2f %% (%+.2f to %+.2f of %d)" % (
             100 * (self.middle - 1), 100 * (self.low - 1), 100 * (self.high - 1), self.count)
@@ -144,7 +164,15 @@ class Figure:
         return False if self.low > limit else None
 
 
-def compare(times, turns, name, base, by=WALL, figure=usual):
+def ratio(pace, beside):
+    return pace / beside
+
+
+def difference(pace, beside):
+    return pace - beside
+
+
+def compare(times, turns, name, base, by=WALL, figure=usual, how=ratio):
     """The turns of one state to those of another before and after it."""
     paces = [(state, steps(times, began, ended, by)) for state, began, ended in turns]
     paces = [(state, figure(values) if len(values) > 1 else None) for state, values in paces]
@@ -153,20 +181,25 @@ def compare(times, turns, name, base, by=WALL, figure=usual):
         before = [p for s, p in paces[:i] if s == base and p][-1:]
         after = [p for s, p in paces[i:] if s == base and p][:1]
         if state == name and pace and before and after:
-            ratios.append(2 * pace / (before[0] + after[0]))
+            ratios.append(how(pace, (before[0] + after[0]) / 2))
     return Figure(ratios)
 
 
-def odd_and_even(times, began, ended, by=WALL):
+def traced(times, began, ended, period=2, by=WALL):
     """
-    With a sample rate of 0.5 every other step is traced: each of these to the steps beside it,
-    which are some milliseconds away. The number of a step is its place in the list.
+    Where one step in so many is traced: these to the steps beside them, which are some milliseconds
+    away, by groups that have the rare steps in them in which more is looked at.
     """
+    took = [b[by] - a[by] for a, b in zip(times, times[1:])]
+    # The first one in the list is number 1.
+    inside = [i for i in range(period - 1, len(took) - 1, period)
+              if times[i - 1][0] >= began and times[i + 2][0] <= ended]
+    most = HELD_UP * statistics.median(took) if took else 0
     ratios = []
-    for i in range(2, len(times) - 1, 2):
-        if times[i - 2][0] >= began and times[i + 1][0] <= ended:
-            beside, own, next_one = (times[k][by] - times[k - 1][by] for k in (i - 1, i, i + 1))
-            ratios.append(2 * own / (beside + next_one))
+    for group in (inside[k:k + GROUP] for k in range(0, len(inside) - GROUP + 1, GROUP)):
+        own = sum(min(took[i], most) for i in group)
+        beside = sum(min(took[i - 1], most) + min(took[i + 1], most) for i in group)
+        ratios.append(2 * own / beside)
     return Figure(ratios)
 
 

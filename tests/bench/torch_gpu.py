@@ -33,7 +33,7 @@ def report(times, turns, half):
         print("%-8s to bare, medians of turns: %s" % (name, medians))
     print("modules  to hooks: %s" % pace.compare(times, turns, "modules", "hooks"))
     print("all      to modules: %s" % pace.compare(times, turns, "all", "modules"))
-    print("a traced step to those beside it: %s" % pace.odd_and_even(times, *half))
+    print("a traced step to those beside it: %s" % pace.traced(times, *half))
 
 
 def show(rows, title, count=6):

@@ -1,10 +1,12 @@
 """
 What the torch collector costs a training loop: rows(quick) for the table of run.py.
 
-One process; the collector is switched off and on in turn, and turns are compared with their
-neighbours, by the time that the training thread has computed: what else runs on the machine does
-not count in it. The rival is the original tool from the package index, loaded at start-up with its
-tracing of modules on.
+Two parts that noise does not hide are added up: traced steps against those right beside them which
+are not, and what a step costs in which nothing is traced, against the collector off, taken from a
+training of one module, where a step is short. All by the time that the training thread has
+computed: what else runs on the machine does not count in it. Beside it the whole in turns of off
+and on, for as far as the machine lets it be told. The rival is the original tool from the package
+index, loaded at start-up with its tracing of modules on.
 """
 import importlib.util
 import os
@@ -19,9 +21,11 @@ import eval as evaluation
 import measure
 import pace
 
-GPT, TINY = (), ("--tiny",)
+GPT, TINY, LEAST = (), ("--tiny",), ("--least",)
 OFF, ON = ["torch.collect=off"], ["torch.collect=on", "torch.sample_rate=1"]
 HALF = ["torch.collect=on", "torch.sample_rate=0.5"]
+TRIES = 4
+IDLE = ["torch.collect=on", "torch.sample_rate=0"]
 COMPILE = """
 import torch
 class Net(torch.nn.Module):
@@ -43,22 +47,51 @@ print(graphs)
 """
 
 
-def cost(folder, options, seconds):
-    """What a job's turns with the collector cost, traced steps beside untraced ones; status."""
+def idle_cost(folder, seconds):
+    """Milliseconds that a step costs in which no module is traced."""
+    job = pace.Job(measure.tool_path(), folder, *LEAST)
+    try:
+        job.probing("inject")
+        job.turn(ON, 1)
+        turns = job.turns({"off": OFF, "on": IDLE}, seconds, 0.12)
+        times, _ = job.end()
+    finally:
+        job.kill()
+    return pace.compare(times, turns, "on", "off", pace.COMPUTED, statistics.median,
+                        pace.difference)
+
+
+def traced_stretch(job, seconds):
+    """(from, to), one step in so many is traced in it, and in how many by the brake alone."""
+    job.turn(ON, 1.5)
+    for _ in range(TRIES):
+        period = job.period()
+        stretch = job.turn(ON if period > 1 else HALF, seconds)
+        job.turn(ON, 0.5)
+        if job.period() == period:
+            return stretch, max(period, 2), period
+    raise RuntimeError("the share of traced steps does not settle")
+
+
+def cost(folder, options, idle, seconds):
+    """The cost as a figure, its parts in words."""
     job = pace.Job(measure.tool_path(), folder, *options)
     try:
         job.probing("inject")
         job.turn(ON, 1.5)
-        turns = job.turns({"off": OFF, "on": ON}, seconds * 0.7, 0.12)
-        half = job.turn(HALF, seconds * 0.3)
-        job.turn(ON, 1)
+        turns = job.turns({"off": OFF, "on": ON}, seconds * 0.3, 0.12)
+        stretch, every, period = traced_stretch(job, seconds * 0.7)
         status = job.status()
         times, _ = job.end()
     finally:
         job.kill()
     bare = pace.pooled(times, turns, "off", pace.COMPUTED)
-    return (bare, pace.compare(times, turns, "on", "off", pace.COMPUTED),
-            pace.odd_and_even(times, *half, by=pace.COMPUTED), status)
+    traced = pace.traced(times, *stretch, every, pace.COMPUTED)
+    turned = pace.compare(times, turns, "on", "off", pace.COMPUTED)
+    words = ("bare %.1f ms a step; a traced step to those beside it %s, an untraced one +%.0f us; "
+             "in turns %s; %s")
+    return (traced.whole(period, idle, bare),
+            words % (bare, traced, 1000 * idle.middle, turned, status))
 
 
 def original_cost(folder, seconds):
@@ -104,14 +137,15 @@ def stopped_pace(job, turns):
 
 def overhead(folder, quick):
     theirs = original_cost(folder, 2 if quick else 5)
+    pace.say("a step in which nothing is traced")
+    idle = idle_cost(folder, 3 if quick else 10)
     for what, options, limit, seconds, rival in (
-            ("113 modules, every module of every step", GPT, 1.01, 18, theirs),
-            ("a tiny model, held by the brake", TINY, 1.02, 10, None)):
-        pace.say("%s: %d s" % (what, 4 if quick else seconds))
-        bare, figure, half, status = cost(folder, options, 4 if quick else seconds)
+            ("113 modules, every module of every step", GPT, 1.01, 40, theirs),
+            ("a tiny model, held by the brake", TINY, 1.02, 15, None)):
+        pace.say("%s: %d s" % (what, 6 if quick else seconds))
+        figure, words = cost(folder, options, idle, 6 if quick else seconds)
         yield ("torch, " + what, "+%.0f %%" % (100 * (limit - 1)), str(figure),
-               str(rival) if rival else "", figure.holds(limit),
-               "bare %.1f ms a step; traced to the step beside it %s; %s" % (bare, half, status))
+               str(rival) if rival else "", figure.holds(limit), words)
 
 
 def mappings(pid):

@@ -17,8 +17,10 @@ def pytest_report_header(config):
 
 
 def pytest_sessionstart(session):
-    # A shell starts what it runs in the background deaf to Ctrl-C, and so would the tools be.
+    # A shell starts what it runs in the background deaf to Ctrl-C, and nohup to the end of the
+    # terminal; so would the tools be.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if not os.access(harness.BIN, os.X_OK):
         pytest.exit("no tool at %s: build it first, or set PROBING_BIN" % harness.BIN, 2)
 

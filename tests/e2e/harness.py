@@ -37,7 +37,9 @@ class Target:
             env=dict(ENV, **(env or {})), cwd=cwd, start_new_session=True,
             preexec_fn=die_with_parent)
         try:
-            words = self.read_ready(30).split()
+            words = ["["]
+            while words[0].startswith("["):  # torch's libraries speak up in some versions
+                words = self.read_ready(30).split()
         except BaseException:
             self.stop()
             raise

@@ -98,6 +98,10 @@ def test_accumulation(loop):
 
 def test_norms_and_scaled_losses(loop):
     book, _, logs = loop.anew("clip")
+    if not loop.sees_norms():
+        assert not any(row["grad_norm"] for row in logs)
+        assert "before Python 3.8" in rings.lines(loop.home(), "status")["collector.torch"]
+        return
     assert all(close(own["norm"], row["grad_norm"]) for own, row in zip(book, logs))
     book, _, logs = loop.anew("scaled")
     if book is not None:
@@ -181,7 +185,8 @@ def test_the_same_bits(loop):
     digest, trace, logs = loop.run("digest")
     assert digest == loop.value("print(bare['digest'])").strip()
     # Everything was seen meanwhile.
-    assert len(logs) == 200 and all(row["grad_norm"] and row["comm_ms"] for row in logs)
+    assert len(logs) == 200 and all(row["comm_ms"] for row in logs)
+    assert all(row["grad_norm"] for row in logs) or not loop.sees_norms()
     assert {row["operation_name"] for row in trace} >= {
         "backward", "Adam.step", "module.0.backward", "module.4.forward"}
     # Time between ranks that is part of no other: that of the loop's own all_reduce.

@@ -56,6 +56,9 @@ class Loop(Probed):
         self.turn(True)
         return self.run(job)
 
+    def sees_norms(self):
+        return self.value("sys.version_info >= (3, 8)") == "True\n"
+
     def await_collector(self):
         eventually(lambda: rings.lines(self.home(), "status")["collector.torch"][:2] == "on", 10)
 

@@ -255,7 +255,7 @@ def surroundings():
         "hooks": [len(getattr(optim, name, ())) for name in
                   ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")],
         "functions": [ctypes.c_void_p.from_address(id(one) + VECTORCALL).value
-                      for one in known + inner],
+                      for one in known + inner if sys.version_info >= (3, 8)],
         "hashes": [hash(one) for one in known + (inner if sys.version_info >= (3, 9) else [])],
         "weak": weakref.getweakrefcount(keep.head),
     }
