@@ -27,8 +27,6 @@ SETTLE, SETTLE_STEPS = 0.08, 4
 HELD_UP = 3
 # A turn has at least so many steps.
 STEPS = 8
-# Of the traced steps one in so many is weighed, and one timed on the GPU.
-GROUP = 16
 WALL, COMPUTED = 0, 1
 BEGAN = time.time()
 
@@ -187,20 +185,15 @@ def compare(times, turns, name, base, by=WALL, figure=usual, how=ratio):
 
 def traced(times, began, ended, period=2, by=WALL):
     """
-    Where one step in so many is traced: these to the steps beside them, which are some milliseconds
-    away, by groups that have the rare steps in them in which more is looked at.
+    Where one step in so many is traced: each of these to the steps beside it, which are some
+    milliseconds away. The median is that of the usual one; the few in which more is looked at
+    (brake.c) are too few to move it.
     """
     took = [b[by] - a[by] for a, b in zip(times, times[1:])]
     # The first one in the list is number 1.
     inside = [i for i in range(period - 1, len(took) - 1, period)
               if times[i - 1][0] >= began and times[i + 2][0] <= ended]
-    most = HELD_UP * statistics.median(took) if took else 0
-    ratios = []
-    for group in (inside[k:k + GROUP] for k in range(0, len(inside) - GROUP + 1, GROUP)):
-        own = sum(min(took[i], most) for i in group)
-        beside = sum(min(took[i - 1], most) + min(took[i + 1], most) for i in group)
-        ratios.append(2 * own / beside)
-    return Figure(ratios)
+    return Figure(2 * took[i] / (took[i - 1] + took[i + 1]) for i in inside)
 
 
 def pooled(times, turns, name, by=WALL):

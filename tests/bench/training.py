@@ -88,8 +88,8 @@ def cost(folder, options, idle, seconds):
     bare = pace.pooled(times, turns, "off", pace.COMPUTED)
     traced = pace.traced(times, *stretch, every, pace.COMPUTED)
     turned = pace.compare(times, turns, "on", "off", pace.COMPUTED)
-    words = ("bare %.1f ms a step; a traced step to those beside it %s, an untraced one +%.0f us; "
-             "in turns %s; %s")
+    words = ("bare %.1f ms a step; a usual traced step to those beside it %s, an untraced one "
+             "%+.0f us; in turns %s; %s")
     return (traced.whole(period, idle, bare),
             words % (bare, traced, 1000 * idle.middle, turned, status))
 
