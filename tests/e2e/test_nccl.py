@@ -37,9 +37,9 @@ def says(target, what, seconds=30):
 class Gpu:
     """A process that works on a GPU which does not exist."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, script):
         self.go, self.out = os.path.join(str(folder), "go"), os.path.join(str(folder), "out")
-        command = [sys.executable, os.path.join(harness.TARGETS, "comm_gpu.py"),
+        command = [sys.executable, os.path.join(harness.TARGETS, script),
                    fake(folder, "libcuda.so.1"), fake(folder, "libc10_cuda.so"), self.go]
         with open(self.out, "w") as out:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
@@ -58,20 +58,45 @@ class Gpu:
 
 
 @pytest.fixture
-def gpu(tmp_path):
-    made = Gpu(tmp_path)
-    yield made
-    made.stop()
+def gpu(tmp_path, node, request):
+    """With the agent in it, and begun."""
+    made = Gpu(tmp_path, request.param)
+    try:
+        says(made, "ready")
+        inject(made.pid, env=node.env)
+        ranks.wait_for(node, "SELECT state FROM probing.agents WHERE pid = %d AND "
+                             "collector = 'torch_comm' AND state = 'on'" % made.pid)
+        open(made.go, "w").close()
+        says(made, "begun")
+        yield made
+    finally:
+        made.stop()
 
 
 @torch
+@pytest.mark.parametrize("gpu", ["comm_waited.py"], indirect=True)
+def test_operations_that_are_waited_for(node, gpu):
+    """The agent waits where the GPU takes nothing more, and Python goes on meanwhile."""
+    assert node(gpu.pid, "eval", "6 * 7").stdout == "42\n"
+    sql = "SELECT op, state, latency_ms, bytes FROM comm_metrics WHERE op != 'broadcast' " \
+          "ORDER BY timestamp"
+    assert "done" not in gpu.text()
+    assert [tuple(row.values()) for row in node.rows(sql, gpu.pid)][1:] == [
+        ("all_reduce", "enqueued", None, 24)]
+    assert node(gpu.pid, "eval", "cuda.fake_full(0); cuda.fake_over(11, 9.0)").returncode == 0
+    says(gpu, "done")
+    assert node(gpu.pid, "eval", "cuda.fake_over(11, 9.0)").returncode == 0
+    expected = [("all_reduce", "done", 4.5, 24), ("all_reduce", "done", 0.0, 24),
+                    ("all_reduce", "dropped", None, 24)]
+    end = time.time() + 10
+    while [tuple(row.values()) for row in node.rows(sql, gpu.pid)] != expected:
+        assert time.time() < end, node.rows(sql, gpu.pid)
+        time.sleep(0.2)
+
+
+@torch
+@pytest.mark.parametrize("gpu", ["comm_gpu.py"], indirect=True)
 def test_operations_end_when_the_gpu_has_done_them(node, gpu):
-    says(gpu, "ready")
-    inject(gpu.pid, env=node.env)
-    ranks.wait_for(node, "SELECT state FROM probing.agents WHERE pid = %d AND "
-                         "collector = 'torch_comm' AND state = 'on'" % gpu.pid)
-    open(gpu.go, "w").close()
-    says(gpu, "begun")
     sql = "SELECT op, state, latency_ms FROM comm_metrics ORDER BY timestamp"
     rows = [tuple(row.values()) for row in node.rows(sql, gpu.pid)]
     assert rows == [("all_reduce", "enqueued", None), ("all_gather_into_tensor", "enqueued", None)]

@@ -4,6 +4,7 @@
  */
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define EVENTS 4096
 #define NOT_READY 600
@@ -18,6 +19,7 @@ struct event {
 static __thread void *context;
 static uint64_t current;
 static int capture;
+static volatile int full;
 static struct event *events[EVENTS];
 static int nevents;
 
@@ -37,6 +39,13 @@ void fake_capture(int on);
 void fake_capture(int on)
 {
     capture = on;
+}
+
+/* The GPU takes nothing more: who puts something on a stream waits. */
+void fake_full(int on);
+void fake_full(int on)
+{
+    full = on;
 }
 
 /* All that was put on a stream so far is over, at this time in ms. */
@@ -63,6 +72,8 @@ int cuEventCreate(void **event, unsigned flags)
 int cuEventRecord(void *event, void *stream);
 int cuEventRecord(void *event, void *stream)
 {
+    while (full)
+        usleep(1000);
     *(struct event *)event = (struct event){.stream = stream, .recorded = 1};
     return 0;
 }

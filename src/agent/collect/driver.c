@@ -33,3 +33,12 @@ bool pb_driver_find(struct pb_driver *d)
     }
     return library != NULL;
 }
+
+int pb_driver_record(const struct pb_driver *d, const struct pb_py *py, void *event, void *stream)
+{
+    void *state = py->PyEval_SaveThread();
+    int rc = d->event_record(event, stream);
+
+    py->PyEval_RestoreThread(state);
+    return rc;
+}

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/py/api.h"
+
 /* Making and asking for things is not allowed while some thread captures, unless in this mode. */
 #define PB_DRIVER_CAPTURE_RELAXED 2
 
@@ -31,5 +33,11 @@ struct pb_driver {
 };
 
 bool pb_driver_find(struct pb_driver *d);
+
+/*
+ * GIL held: puts an event on a stream. That waits where the GPU is far behind, and for ever where
+ * it hangs, so the GIL is let go meanwhile.
+ */
+int pb_driver_record(const struct pb_driver *d, const struct pb_py *py, void *event, void *stream);
 
 #endif

@@ -40,13 +40,20 @@ struct pb_comm *pb_comm_state(struct pb_self *self)
     return pb_collect_state(self, &pb_collector_torch_comm);
 }
 
+/* GIL: it is not found by its handle any more. */
+static void detach(struct pb_comm *c, struct pb_comm_op *op)
+{
+    c->handles -= op->work != NULL;
+    op->work = NULL;
+}
+
 /* GIL: Python will say no more of it. */
 static void let_go(struct pb_comm *c, struct pb_comm_op *op)
 {
     struct _object *weak = op->weak;
 
-    c->handles -= op->work != NULL;
-    op->work = op->weak = NULL;
+    detach(c, op);
+    op->weak = NULL;
     c->self->py.Py_DecRef(weak);
     pb_comm_drop(op);
 }
@@ -66,6 +73,16 @@ static struct pb_comm_op *begin(struct pb_comm *c, size_t kind, struct _object *
     op->caller = (uintptr_t)pthread_self();
     c->calls++;
     return op;
+}
+
+/* What is put on a stream waits where the GPU is far behind, or hangs: others have the GIL then. */
+static void mark(struct pb_comm *c, struct pb_comm_op *op,
+                 void (*put)(struct pb_comm *, struct pb_comm_op *))
+{
+    void *state = c->self->py.PyEval_SaveThread();
+
+    put(c, op);
+    c->self->py.PyEval_RestoreThread(state);
 }
 
 /* GIL, no exception pending. */
@@ -90,6 +107,8 @@ static void returned(struct pb_comm *c, struct pb_comm_op *op, struct _object *r
         keep_handle(c, op, result);
         return;
     }
+    if (result && op->by_wait) /* the stream has waited already */
+        mark(c, op, pb_comm_gpu_ends);
     if (!result || !op->device)
         pb_comm_end(c, op, result ? c->done : c->failed, now);
     let_go(c, op);
@@ -104,8 +123,13 @@ static struct _object *on_operation(struct _object *number, struct _object *args
     size_t kind = (size_t)py->PyLong_AsLongLong(number);
     struct pb_comm_op *op = c->on ? begin(c, kind, args, kwargs) : NULL;
     bool quiet = op && pb_comm_quiet_begin(c, kind, args, kwargs, op);
-    struct _object *result = py->PyObject_Call(c->methods[kind].call, args, kwargs);
+    struct _object *result;
 
+    if (quiet && op->device) {
+        op->by_wait = true;
+        mark(c, op, pb_comm_gpu_begins);
+    }
+    result = py->PyObject_Call(c->methods[kind].call, args, kwargs);
     if (quiet)
         pb_comm_quiet_end(c);
     if (op) {
@@ -167,27 +191,37 @@ static struct _object *on_making(struct _object *number, struct _object *args,
     return result;
 }
 
-/* GIL; an exception is pending when the wait failed. */
+/*
+ * GIL; an exception is pending when the wait failed. A stream waits, not the host: the operation is
+ * not done, but what comes behind it on the stream is later than that.
+ */
+static void waited_for(struct pb_comm *c, struct pb_comm_op *op, bool good, uint64_t now)
+{
+    bool by_wait = op->coalesced || op->by_wait;
+
+    detach(c, op);
+    op->coalesced = false;
+    if (good && by_wait) {
+        mark(c, op, pb_comm_gpu_ends);
+        if (op->marks != PB_COMM_BOTH) /* its end will not be seen */
+            pb_comm_end(c, op, c->dropped, 0);
+    }
+    if (!good || !op->device)
+        pb_comm_end(c, op, good ? c->done : c->failed, now);
+    /* Torch says only that it is over. */
+    if (!good && op->row[PB_COMM_AT_state].name == c->done)
+        pb_comm_amend(c, op, c->failed, now);
+    let_go(c, op);
+}
+
 static void waited(struct pb_comm *c, const struct _object *work, bool good, uint64_t now)
 {
     int left = c->handles;
 
     for (size_t i = 0; left > 0 && i < c->ops_used; i++) {
-        struct pb_comm_op *op = &c->ops[i];
-
-        left -= op->work != NULL;
-        if (op->work != work)
-            continue;
-        /* A stream waits, not the host: it is not done, but what comes behind it on the stream is
-         * later than that. */
-        if (good && (op->coalesced || op->by_wait))
-            pb_comm_gpu_ends(c, op);
-        if (!good || !op->device)
-            pb_comm_end(c, op, good ? c->done : c->failed, now);
-        /* Torch says only that it is over. */
-        if (!good && op->row[PB_COMM_AT_state].name == c->done)
-            pb_comm_amend(c, op, c->failed, now);
-        let_go(c, op);
+        left -= c->ops[i].work != NULL;
+        if (c->ops[i].work == work)
+            waited_for(c, &c->ops[i], good, now);
     }
 }
 

@@ -155,7 +155,7 @@ struct pb_comm_op {
     bool device;           /* its data is on a GPU */
     bool counts;           /* among those that are under way by torch's word */
     bool coalesced;        /* goes to the GPU with others, when all are told */
-    bool by_wait;          /* made of parts: behind its wait on the stream it is over */
+    bool by_wait;          /* no event of torch's tells its end: behind its wait it is over */
     _Atomic int marks;
     void *from, *to;       /* CUDA events; of this place for ever, once made */
     struct _object *work;  /* address only */

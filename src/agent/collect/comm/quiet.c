@@ -1,8 +1,8 @@
 /*
- * Operations on the CPU that Python waits for at once: they are over when the wait is, and an event
- * of torch's says no more. It costs more than everything else here, as torch carries the state of
- * the calling thread to its own for it. So the calling thread has no events during such a call,
- * unless somebody else listens to them.
+ * Operations that Python waits for at once: they are over when the wait is, on the CPU or on the
+ * stream, and an event of torch's says no more. It costs more than everything else here, as torch
+ * carries the state of the calling thread to its own for it, or has another stream wait. So the
+ * calling thread has no events during such a call, unless somebody else listens to them.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -88,7 +88,7 @@ bool pb_comm_quiet_begin(struct pb_comm *c, size_t kind, struct _object *args,
 {
     struct pb_comm_quiet *q = &c->quiet;
 
-    if (op->device || !c->cxx.in || !find_functions(q) ||
+    if (!c->cxx.in || (op->device && c->gpu.coalescing > 0) || !find_functions(q) ||
         (!c->cxx.counts_first && c->cxx.events < EVENTS_ENOUGH) ||
         !is_waited_for(c, kind, args, kwargs) || !is_alone(q))
         return false;

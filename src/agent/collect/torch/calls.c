@@ -241,8 +241,8 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
                                struct _object *object, struct _object *args,
                                struct _object *kwargs)
 {
-    struct pb_torch_call call = {.outer = th->top, .depth = th->depth, .span = -1,
-                                 .number = UINT64_MAX};
+    struct pb_torch_call call = {.outer = th->top, .depth = th->depth, .changes = t->changes,
+                                 .span = -1, .number = UINT64_MAX};
     bool tracing = t->tracing, taken = tracing && t->calls++ % COST_EVERY == 0, weighed;
     uint64_t entered = taken ? pb_clock_ns() : 0, now;
     struct _object *result;
@@ -255,7 +255,6 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     weighed = t->weighing || t->timing;
     if (__builtin_expect(t->ranging, 0))
         call.number = pb_grad_state(t->self)->next_number();
-    call.changes = t->changes;
     th->top = &call;
     th->depth++;
     call.began_ns = pb_clock_ns();

@@ -124,13 +124,27 @@ bool pb_cuda_stream(struct pb_cuda *c, const struct pb_py *py, void **ret)
     return c->driver.capturing(*ret, &status) == 0 && status == 0;
 }
 
+/* Waits where the GPU is far behind, or hangs: the others have the GIL meanwhile. */
+static bool put_copy(struct pb_cuda *c, const struct pb_py *py, int i, uint64_t address,
+                     size_t size, void *stream)
+{
+    void *state = py->PyEval_SaveThread();
+    bool good = c->driver.copy(c->pinned + i * VALUE_BYTES, address, size, stream) == 0 &&
+                c->driver.event_record(c->slots[i].event, stream) == 0;
+
+    py->PyEval_RestoreThread(state);
+    return good;
+}
+
 void pb_cuda_fetch(struct pb_cuda *c, const struct pb_py *py, struct pb_cuda_value *v,
                    uint64_t address, enum pb_cuda_kind kind)
 {
     int i = v->state == PB_CUDA_COMING ? v->slot : -1;
+    uint32_t left = c->left;
     void *stream;
+    bool good;
 
-    if (!pb_cuda_stream(c, py, &stream))
+    if (!pb_cuda_stream(c, py, &stream) || left != c->left)
         return;
     for (int k = 0; i < 0 && k < PB_CUDA_SLOTS; k++)
         if (!c->slots[k].taken)
@@ -138,12 +152,21 @@ void pb_cuda_fetch(struct pb_cuda *c, const struct pb_py *py, struct pb_cuda_val
     if (i < 0)
         return;
     v->state = PB_CUDA_NONE;
-    c->slots[i].taken = false;
-    if (c->driver.copy(c->pinned + i * VALUE_BYTES, address, sizes[kind], stream) != 0 ||
-        c->driver.event_record(c->slots[i].event, stream) != 0)
-        return;
     c->slots[i].taken = true;
-    *v = (struct pb_cuda_value){.state = PB_CUDA_COMING, .kind = kind, .slot = i};
+    good = put_copy(c, py, i, address, sizes[kind], stream);
+    if (left != c->left)
+        return;
+    if (good && v->state != PB_CUDA_COMING)
+        *v = (struct pb_cuda_value){.state = PB_CUDA_COMING, .kind = kind, .slot = i};
+    else
+        c->slots[i].taken = false;
+}
+
+void pb_cuda_leave(struct pb_cuda *c)
+{
+    c->left++;
+    for (int i = 0; i < PB_CUDA_SLOTS; i++)
+        c->slots[i].taken = false;
 }
 
 bool pb_cuda_is_done(struct pb_cuda *c, void *event)
@@ -176,17 +199,19 @@ bool pb_cuda_arrived(struct pb_cuda *c, struct pb_cuda_value *v, bool drop)
 
 int pb_cuda_span_begin(struct pb_cuda *c, const struct pb_py *py)
 {
-    struct pb_cuda_span *s = &c->spans[c->nspans];
+    struct pb_cuda_span *s;
     void *stream;
+    int span;
 
     if (c->state <= 0 || c->nspans >= PB_CUDA_SPANS || !pb_cuda_stream(c, py, &stream))
         return -1;
+    s = &c->spans[c->nspans];
     if ((!s->from && c->driver.event_create(&s->from, 0) != 0) ||
-        (!s->to && c->driver.event_create(&s->to, 0) != 0) ||
-        c->driver.event_record(s->from, stream) != 0)
+        (!s->to && c->driver.event_create(&s->to, 0) != 0))
         return -1;
     s->ended = false;
-    return (int)c->nspans++;
+    span = (int)c->nspans++;
+    return pb_driver_record(&c->driver, py, s->from, stream) == 0 ? span : -1;
 }
 
 void pb_cuda_span_end(struct pb_cuda *c, const struct pb_py *py, int span)
@@ -194,7 +219,8 @@ void pb_cuda_span_end(struct pb_cuda *c, const struct pb_py *py, int span)
     void *stream;
 
     if (span >= 0 && (unsigned)span < c->nspans && pb_cuda_stream(c, py, &stream))
-        c->spans[span].ended = c->driver.event_record(c->spans[span].to, stream) == 0;
+        c->spans[span].ended =
+            pb_driver_record(&c->driver, py, c->spans[span].to, stream) == 0;
 }
 
 void pb_cuda_spans_clear(struct pb_cuda *c)
@@ -206,6 +232,5 @@ void pb_cuda_forked(struct pb_cuda *c)
 {
     c->state = c->state ? -1 : 0;
     c->nspans = 0;
-    for (int i = 0; i < PB_CUDA_SLOTS; i++)
-        c->slots[i].taken = false;
+    pb_cuda_leave(c);
 }

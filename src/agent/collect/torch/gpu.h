@@ -2,7 +2,7 @@
  * gpu.h - values and times from a GPU without ever waiting for it.
  *
  * Owns: events and a little pinned memory, made at first use and kept for ever.
- * Threads: GIL held.
+ * Threads: GIL held; it is let go while something is put on a stream.
  * Fails: silently: a value stays unknown. Where no CUDA context is current nothing is done.
  * Not here: what the allocator holds (cuda.h).
  *
@@ -57,6 +57,7 @@ struct pb_cuda {
     struct pb_cuda_slot slots[PB_CUDA_SLOTS];
     struct pb_cuda_span spans[PB_CUDA_SPANS];
     unsigned nspans; /* in use */
+    uint32_t left;   /* times that nothing was waited for any more */
 };
 
 /* Bytes of a value as a number. */
@@ -67,6 +68,8 @@ bool pb_cuda_ready(struct pb_cuda *c, const struct pb_py *py, uint64_t now);
 /* Has the copy of the value put into its stream; it is COMING then, or stays NONE. */
 void pb_cuda_fetch(struct pb_cuda *c, const struct pb_py *py, struct pb_cuda_value *v,
                    uint64_t address, enum pb_cuda_kind kind);
+/* No value is waited for any more. */
+void pb_cuda_leave(struct pb_cuda *c);
 /* True when the value is KNOWN or NONE by now. Drop: it is not waited for any more. */
 bool pb_cuda_arrived(struct pb_cuda *c, struct pb_cuda_value *v, bool drop);
 

@@ -57,9 +57,10 @@ void pb_grad_gpu_note(struct pb_grad *g, struct pb_grad_node *node)
 /* The stream waits for the pass as soon as that returns. */
 void pb_grad_gpu_ends(struct pb_torch *t, struct pb_grad *g)
 {
+    const struct pb_py *py = &t->self->py;
     void *stream;
 
     g->last_event = g->nevents - 1;
-    g->timed = pb_cuda_stream(&t->cuda, &t->self->py, &stream) && stream == g->raw_stream &&
-               t->cuda.driver.event_record(g->events[g->last_event], stream) == 0;
+    g->timed = pb_cuda_stream(&t->cuda, py, &stream) && stream == g->raw_stream &&
+               pb_driver_record(&t->cuda.driver, py, g->events[g->last_event], stream) == 0;
 }

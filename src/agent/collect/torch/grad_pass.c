@@ -288,6 +288,7 @@ void pb_grad_pass_ends(struct pb_torch *t, bool good)
 {
     struct pb_grad *g = pb_grad_state(t->self);
     uint64_t now = pb_clock_ns();
+    uint32_t pass = g->pass;
 
     g->open = false;
     if (g->state <= 0)
@@ -295,7 +296,7 @@ void pb_grad_pass_ends(struct pb_torch *t, bool good)
     pb_grad_listen(g, false);
     if (g->timed && good) /* else there is an exception */
         pb_grad_gpu_ends(t, g);
-    if (good && t->on && t->ranging) {
+    if (good && t->on && t->ranging && g->pass == pass) {
         write_rows(t, g);
         say(g);
     }

@@ -155,6 +155,7 @@ static void leave(struct pb_self *self)
     pb_cuda_arrived(&t->cuda, &t->unscale, true);
     t->loss = (struct pb_torch_loss){0};
     t->norm = t->unscale = (struct pb_cuda_value){0};
+    pb_cuda_leave(&t->cuda);
     t->on = t->tracing = t->ranging = false;
     pb_torch_weighing_ends(t);
     pb_torch_slots_take_back(t);

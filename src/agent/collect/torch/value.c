@@ -165,11 +165,15 @@ void pb_torch_loss_add(struct pb_torch *t, struct _object *tensor)
     pb_torch_loss_arrived(t, l, false);
     if (l->ncoming < PB_TORCH_COMING && ask(&t->self->py, t->numel, tensor) == 1)
         pb_torch_value_note(t, &v, tensor);
+    if (!t->on)
+        return;
     l->n++;
-    if (v.state == PB_CUDA_KNOWN)
+    if (v.state == PB_CUDA_KNOWN) {
         l->sum += v.v;
-    else if (v.state == PB_CUDA_COMING)
+    } else if (v.state == PB_CUDA_COMING && l->ncoming < PB_TORCH_COMING) {
         l->coming[l->ncoming++] = v;
-    else
+    } else {
         l->unknown = true;
+        pb_cuda_arrived(&t->cuda, &v, true);
+    }
 }
