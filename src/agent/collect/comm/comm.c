@@ -85,6 +85,17 @@ static void mark(struct pb_comm *c, struct pb_comm_op *op,
     c->self->py.PyEval_RestoreThread(state);
 }
 
+/*
+ * The stream waits for it: what comes behind it there is later than its end. GIL, no exception
+ * pending.
+ */
+static void mark_end(struct pb_comm *c, struct pb_comm_op *op)
+{
+    mark(c, op, pb_comm_gpu_ends);
+    if (op->marks != PB_COMM_BOTH) /* nobody will see it */
+        pb_comm_end(c, op, c->dropped, 0);
+}
+
 /* GIL, no exception pending. */
 static void keep_handle(struct pb_comm *c, struct pb_comm_op *op, struct _object *work)
 {
@@ -107,8 +118,8 @@ static void returned(struct pb_comm *c, struct pb_comm_op *op, struct _object *r
         keep_handle(c, op, result);
         return;
     }
-    if (result && op->by_wait) /* the stream has waited already */
-        mark(c, op, pb_comm_gpu_ends);
+    if (result && op->by_wait)
+        mark_end(c, op);
     if (!result || !op->device)
         pb_comm_end(c, op, result ? c->done : c->failed, now);
     let_go(c, op);
@@ -191,21 +202,15 @@ static struct _object *on_making(struct _object *number, struct _object *args,
     return result;
 }
 
-/*
- * GIL; an exception is pending when the wait failed. A stream waits, not the host: the operation is
- * not done, but what comes behind it on the stream is later than that.
- */
+/* GIL; an exception is pending when the wait failed. */
 static void waited_for(struct pb_comm *c, struct pb_comm_op *op, bool good, uint64_t now)
 {
     bool by_wait = op->coalesced || op->by_wait;
 
     detach(c, op);
     op->coalesced = false;
-    if (good && by_wait) {
-        mark(c, op, pb_comm_gpu_ends);
-        if (op->marks != PB_COMM_BOTH) /* its end will not be seen */
-            pb_comm_end(c, op, c->dropped, 0);
-    }
+    if (good && by_wait)
+        mark_end(c, op);
     if (!good || !op->device)
         pb_comm_end(c, op, good ? c->done : c->failed, now);
     /* Torch says only that it is over. */

@@ -24,16 +24,20 @@ void pb_torch_calls_enter(struct pb_torch *t)
     here = t;
 }
 
-/* A thread that ends gives its place back. Its number may be another one's soon. */
-static void thread_ends(void *thread)
+static void give_back(struct pb_torch_thread *th)
 {
-    struct pb_torch_thread *th = thread;
-    pthread_t self = pthread_self();
-
-    atomic_compare_exchange_strong(&here->caller, &self, (pthread_t)0);
     th->top = NULL;
     th->depth = 0;
     th->taken = false;
+}
+
+/* A thread that ends gives its place back. Its number may be another one's soon. */
+static void thread_ends(void *thread)
+{
+    pthread_t self = pthread_self();
+
+    atomic_compare_exchange_strong(&here->caller, &self, (pthread_t)0);
+    give_back(thread);
 }
 
 static struct pb_torch_thread *new_thread(struct pb_torch *t)
@@ -81,7 +85,7 @@ void pb_torch_threads_forked(struct pb_torch *t)
 
     for (int i = 0; i < PB_TORCH_THREADS; i++)
         if (&t->threads[i] != own)
-            thread_ends(&t->threads[i]);
+            give_back(&t->threads[i]);
     t->caller = (pthread_t)0;
 }
 
