@@ -62,8 +62,9 @@ static int elapsed(float *ms, void *from, void *to)
 
 static int setup(void **state)
 {
-    struct pb_torch *t = calloc(1, sizeof *t);
+    struct pb_torch *t = aligned_alloc(_Alignof(struct pb_torch), sizeof *t);
 
+    memset(t, 0, sizeof *t);
     t->trace = (struct pb_ring *)t; /* only compared */
     t->cuda.driver.event_elapsed = elapsed;
     nrows = cleared = 0;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/arch/symver.h"
+#include "agent/arch/ticks.h"
 #include "agent/collect/collect.h"
 #include "agent/collect/torch/grad.h"
 #include "agent/collect/torch/torch.h"
@@ -145,14 +146,30 @@ static void record_more(struct pb_torch *t, const struct pb_torch_call *c, struc
     pb_torch_put(t, r);
 }
 
-static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torch_note *n)
+static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torch_module *m,
+                                  uint64_t began_ns, uint64_t ended_ns)
 {
-    const struct pb_torch_module *m = n->module;
-
     return (struct pb_torch_row){
         .name = m->name, .type = m->type, .stage = t->stage_forward, .operation = m->operation,
-        .began_ns = n->began_ns, .ended_ns = n->ended_ns, .gpu_ms = pb_null_real(),
+        .began_ns = began_ns, .ended_ns = ended_ns, .gpu_ms = pb_null_real(),
         .delta_mb = pb_null_real(), .allocated_mb = t->memory_mb};
+}
+
+/* What the clock said some ticks ago. Counters of two processors may differ by a little. */
+static uint64_t clock_then(const struct pb_torch *t, uint64_t now, uint64_t ticks_now,
+                           uint64_t ticks)
+{
+    return ticks < ticks_now ? now - (uint64_t)((double)(ticks_now - ticks) * t->ns_per_tick)
+                             : now;
+}
+
+static struct pb_torch_row row_of_note(const struct pb_torch *t, const struct pb_torch_note *n,
+                                       uint64_t now, uint64_t ticks)
+{
+    if (!t->notes_tick)
+        return row_of(t, n->module, n->began, n->ended);
+    return row_of(t, n->module, clock_then(t, now, ticks, n->began),
+                  clock_then(t, now, ticks, n->ended));
 }
 
 /*
@@ -161,33 +178,46 @@ static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torc
  */
 void pb_torch_notes_write(struct pb_torch *t)
 {
-    uint64_t began = pb_clock_ns();
+    uint64_t now = pb_clock_ns(), ticks = t->notes_tick ? pb_ticks() : 0;
     uint32_t n = t->nnotes;
 
     t->nnotes = 0;
     t->sums.rows += n;
     for (uint32_t i = 0; i < n; i++) {
-        struct pb_torch_row r = row_of(t, &t->notes[i]);
+        struct pb_torch_row r = row_of_note(t, &t->notes[i], now, ticks);
 
         pb_torch_put(t, &r);
     }
-    t->sums.own_ns += pb_clock_ns() - began;
+    t->sums.own_ns += pb_clock_ns() - now;
+}
+
+static void note(struct pb_torch *t, const struct pb_torch_module *m, uint64_t began,
+                 uint64_t ended, bool tick)
+{
+    uint64_t age;
+
+    if (__builtin_expect(t->notes_tick != tick, 0)) {
+        if (t->nnotes)
+            pb_torch_notes_write(t);
+        t->notes_tick = tick;
+    }
+    t->notes[t->nnotes++] = (struct pb_torch_note){began, ended, m};
+    age = ended - t->notes[0].began;
+    if (t->nnotes == PB_TORCH_NOTES ||
+        (tick ? (double)age * t->ns_per_tick : (double)age) > NOTES_NS)
+        pb_torch_notes_write(t);
 }
 
 static void record(struct pb_torch *t, const struct pb_torch_call *c, uint64_t now, bool failed)
 {
-    struct pb_torch_note *n = &t->notes[t->nnotes];
-
-    *n = (struct pb_torch_note){c->began_ns, now, c->module};
     if (__builtin_expect((t->weighing || t->timing) && !failed, 0)) {
-        struct pb_torch_row r = row_of(t, n);
+        struct pb_torch_row r = row_of(t, c->module, c->began_ns, now);
 
         t->sums.rows++;
         record_more(t, c, &r);
-        return;
+    } else {
+        note(t, c->module, c->began_ns, now, false);
     }
-    if (++t->nnotes == PB_TORCH_NOTES || now - t->notes[0].began_ns > NOTES_NS)
-        pb_torch_notes_write(t);
 }
 
 static void root_ended(struct pb_torch *t, const struct pb_torch_call *c, struct _object *object,
@@ -291,6 +321,34 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     return result;
 }
 
+/* A call within another one, in a step in which nothing is looked at but the time. */
+static struct _object *noted(struct pb_torch *t, struct pb_torch_thread *th, uint64_t entered,
+                             struct pb_torch_module *module, struct _object *object,
+                             struct _object *args, struct _object *kwargs)
+{
+    struct pb_torch_call call = {.outer = th->top, .module = module, .depth = th->depth,
+                                 .changes = t->changes, .span = -1, .number = UINT64_MAX};
+    uint64_t began = pb_ticks(), ended;
+    struct _object *result;
+
+    th->top = &call;
+    th->depth++;
+    result = t->call_was(object, args, kwargs);
+    ended = pb_ticks();
+    th->top = call.outer;
+    th->depth = call.depth;
+    if (__builtin_expect(!result, 0) && t->on)
+        pb_torch_oom_check(t, &call, clock_then(t, pb_clock_ns(), ended, began));
+    if (!t->on || !t->tracing || (call.changes != t->changes && module->object != object))
+        return result;
+    note(t, module, began, ended, true);
+    t->calls++;
+    if (__builtin_expect(entered != 0, 0))
+        pb_torch_take_call(t, AROUND_NS + (double)(began - entered + pb_ticks() - ended) *
+                                              t->ns_per_tick);
+    return result;
+}
+
 struct _object *pb_torch_on_call(struct _object *object, struct _object *args,
                                  struct _object *kwargs)
 {
@@ -299,5 +357,12 @@ struct _object *pb_torch_on_call(struct _object *object, struct _object *args,
 
     if (!th || (th->depth > 0 && !t->tracing))
         return t->call_was(object, args, kwargs);
+    if (th->depth > 0 && t->ticking && !t->weighing && !t->timing && !t->ranging) {
+        uint64_t entered = t->calls % COST_EVERY == 0 ? pb_ticks() : 0;
+        struct pb_torch_module *module = pb_torch_module_called(t, object);
+
+        if (module)
+            return noted(t, th, entered, module, object, args, kwargs);
+    }
     return watched(t, th, object, args, kwargs);
 }

@@ -113,6 +113,7 @@ static int enter(struct pb_self *self, struct pb_err *err)
         return pb_err_set(err, PB_FAIL, "there is no room for python.torch_trace");
     pb_torch_modules_forget(t);
     pb_torch_calls_enter(t);
+    pb_torch_ticks_enter(t);
     begin(t);
     enter_parts(t);
     t->on = true;
@@ -127,6 +128,7 @@ static void look(struct pb_self *self, uint64_t now)
 {
     struct pb_torch *t = pb_torch_state(self);
 
+    pb_torch_ticks_look(t);
     pb_torch_steps_look(t);
     /* Classes that were made since, and those that somebody else has reset. */
     pb_torch_slots_put(t);

@@ -90,7 +90,7 @@ struct pb_torch_place {
 struct pb_torch_call {
     struct pb_torch_call *outer;
     struct pb_torch_module *module;
-    uint64_t began_ns;
+    uint64_t began_ns; /* 0 where ticks are counted */
     uint32_t depth;   /* of the thread, before it */
     uint32_t changes; /* of modules, before it */
     int span;         /* of the GPU, or -1 */
@@ -117,9 +117,12 @@ struct pb_torch_sums {
     uint32_t backwards, rows;
 };
 
-/* A call that is over and has no row yet; its module is not given to another one before. */
+/*
+ * A call that is over and has no row yet; its module is not given to another one before. Times are
+ * ns or ticks, the same for all that wait.
+ */
 struct pb_torch_note {
-    uint64_t began_ns, ended_ns;
+    uint64_t began, ended;
     const struct pb_torch_module *module;
 };
 
@@ -202,6 +205,8 @@ struct pb_torch {
     _Atomic bool tracing;  /* this step is traced by module */
     bool weighing, timing; /* and memory is measured at each call, and time on the GPU */
     bool ranging;          /* and what backward is of which module (grad.h) */
+    bool ticking;          /* calls within calls are timed by the processor's counter */
+    bool notes_tick;       /* and so are those that have no row yet */
     uint32_t calls;        /* recorded calls, for taking the time of some */
     uint32_t nnotes;
     uint32_t changes;      /* modules that went away or got other places */
@@ -226,6 +231,10 @@ struct pb_torch {
     /* Steps. */
     int64_t step, epoch, seq;
     uint64_t step_end_ns, attached_ns, took_ns; /* the last step's */
+    bool may_tick;            /* the processor's counter will do as a clock */
+    uint64_t ticks, ticks_ns; /* both clocks at the last look */
+    double ratio_seen;        /* between the last two looks */
+    double ns_per_tick;       /* that is believed */
     int64_t wall_offset_ns; /* wall clock minus monotonic clock */
     uint64_t wall_due_ns;   /* not before, for looking at it again */
     struct pb_torch_sums sums;
@@ -342,6 +351,11 @@ void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uin
 /* Gives the calls that are over their rows: before any other row, before the step changes. */
 void pb_torch_notes_write(struct pb_torch *t);
 void pb_torch_threads_forked(struct pb_torch *t);
+
+/* ticks.c: about once a second. Not before two looks agree is t->ticking set. */
+void pb_torch_ticks_enter(struct pb_torch *t);
+void pb_torch_ticks_look(struct pb_torch *t);
+bool pb_torch_ticks_agree(double ratio, double other);
 
 /*
  * rows.c: rows are in the order of step and seq, which these give them; a module's follows
