@@ -1,4 +1,5 @@
 """Jobs of several ranks that talk through torch.distributed."""
+import json
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import sys
 import time
 
 import harness
+from nodes import Node
 
 
 def free_port():
@@ -59,6 +61,29 @@ class Job:
             except ProcessLookupError:
                 pass
         self.process.wait()
+
+
+class Pair:
+    """Two ranks of a script that wait for a file, a node, and the book that each of them keeps."""
+
+    def __init__(self, python, script, folder):
+        self.node = Node(folder)
+        self.go = os.path.join(str(folder), "go")
+        self.job = Job([python, os.path.join(harness.TARGETS, script), "PORT", self.go], 2, folder)
+        inject(self.node, self.job)
+        open(self.go, "w").close()
+        for rank in (0, 1):
+            self.job.says("end of book %d" % rank)
+        self.books = {int(rank): json.loads(text) for rank, text
+                      in re.findall(r"^book (\d) (.*)$", self.job.text(), re.M)}
+        self.mine = "job LIKE '%%:%d'" % self.job.port
+
+    def rows(self, sql, rank):
+        return self.node.rows(sql, self.job.pids[rank])
+
+    def stop(self):
+        self.job.stop()
+        self.node.stop()
 
 
 def torchrun(script, ranks, *args):

@@ -1,6 +1,5 @@
 """python.comm against what two ranks have written down themselves."""
 import importlib.util
-import json
 import os
 import re
 import sys
@@ -19,33 +18,9 @@ PYTHON = os.environ.get("PROBING_TEST_TORCH", sys.executable).split(os.pathsep)[
 KEYS = ("op", "bytes", "dtype", "src_rank", "dst_rank", "group_name")
 
 
-class Pair:
-    """The job, a node, and what the ranks say they sent."""
-
-    def __init__(self, folder):
-        self.node = Node(folder)
-        self.go = os.path.join(str(folder), "go")
-        self.job = ranks.Job([PYTHON, os.path.join(harness.TARGETS, "comm_ranks.py"), "PORT",
-                              self.go], 2, folder)
-        ranks.inject(self.node, self.job)
-        open(self.go, "w").close()
-        for rank in (0, 1):
-            self.job.says("book %d " % rank)
-        found = re.findall(r"book (\d) (.*)", self.job.text())
-        self.books = {int(rank): json.loads(text)["rows"] for rank, text in found}
-        self.mine = "job LIKE '%%:%d'" % self.job.port
-
-    def rows(self, sql, rank):
-        return self.node.rows(sql, self.job.pids[rank])
-
-    def stop(self):
-        self.job.stop()
-        self.node.stop()
-
-
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
-    made = Pair(tmp_path_factory.mktemp("comm"))
+    made = ranks.Pair(PYTHON, "comm_ranks.py", tmp_path_factory.mktemp("comm"))
     yield made
     made.stop()
 
@@ -53,7 +28,7 @@ def pair(tmp_path_factory):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_operations_are_those_that_were_sent(pair, rank):
     rows = pair.rows("SELECT * FROM comm_metrics WHERE state <> 'failed' ORDER BY timestamp", rank)
-    assert [{key: row[key] for key in KEYS} for row in rows] == pair.books[rank]
+    assert [{key: row[key] for key in KEYS} for row in rows] == pair.books[rank]["rows"]
     assert {row["state"] for row in rows} == {"done"}
     assert {row["group_size"] for row in rows} == {2} and {row["rank"] for row in rows} == {rank}
     assert all(row["latency_ms"] > 0 for row in rows)

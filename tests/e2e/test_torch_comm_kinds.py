@@ -2,16 +2,13 @@
 import importlib.util
 import json
 import math
-import os
 import re
 import sys
 
 import pytest
 
-import harness
 import ranks
 from injecting import has_agent
-from nodes import Node
 
 pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
               pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch")]
@@ -19,34 +16,12 @@ TYPES = {"Float": ("float32", 4), "Double": ("float64", 8), "Long": ("int64", 8)
          "Int": ("int32", 4), "Byte": ("uint8", 1)}
 
 
-class Pair:
-    """The job, a node, and what torch has noted on each rank."""
-
-    def __init__(self, folder):
-        self.node = Node(folder)
-        go = os.path.join(str(folder), "go")
-        self.job = ranks.Job([sys.executable, os.path.join(harness.TARGETS, "comm_kinds.py"),
-                              "PORT", go], 2, folder)
-        ranks.inject(self.node, self.job)
-        open(go, "w").close()
-        for rank in (0, 1):
-            self.job.says("book %d " % rank)
-        found = re.findall(r"book (\d) (.*)", self.job.text())
-        self.books = {int(rank): json.loads(text) for rank, text in found}
-        if not self.books[0]:
-            pytest.skip("this torch has no flight recorder for gloo")
-
-    def rows(self, sql, rank):
-        return self.node.rows(sql, self.job.pids[rank])
-
-    def stop(self):
-        self.job.stop()
-        self.node.stop()
-
-
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
-    made = Pair(tmp_path_factory.mktemp("kinds"))
+    made = ranks.Pair(sys.executable, "comm_kinds.py", tmp_path_factory.mktemp("kinds"))
+    if not made.books[0]:
+        made.stop()
+        pytest.skip("this torch has no flight recorder for gloo")
     yield made
     made.stop()
 

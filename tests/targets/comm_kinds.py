@@ -121,6 +121,11 @@ def recorded():
     return json.loads(dump(True, False))["entries"] if dump else []
 
 
+def tell(rank, book):
+    """In one write: the ranks have the same file."""
+    os.write(1, ("book %d %s\nend of book %d\n" % (rank, json.dumps(book), rank)).encode())
+
+
 def run(rank, port, go):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(rank), WORLD_SIZE="2")
     torch.set_num_threads(1)
@@ -134,7 +139,7 @@ def run(rank, port, go):
     before = len(recorded())
     for function in PARTS:
         function(rank, pair)
-    print("book %d %s" % (rank, json.dumps(recorded()[before:])), flush=True)
+    tell(rank, recorded()[before:])
     time.sleep(600)
 
 

@@ -65,6 +65,11 @@ def handles():
 NAMES = {}
 
 
+def tell(rank, book):
+    """In one write: the ranks have the same file."""
+    os.write(1, ("book %d %s\nend of book %d\n" % (rank, json.dumps(book), rank)).encode())
+
+
 def run(rank, port, go):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(rank), WORLD_SIZE="2")
     torch.set_num_threads(1)
@@ -80,7 +85,7 @@ def run(rank, port, go):
     collectives(rank, 2, pair)
     messages(rank)
     handles()
-    print("book %d %s" % (rank, json.dumps({"began": began, "rows": BOOK})), flush=True)
+    tell(rank, {"began": began, "rows": BOOK})
     while not os.path.exists(go + ".hang"):
         time.sleep(0.02)
     if rank == 0:
