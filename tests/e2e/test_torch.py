@@ -147,6 +147,15 @@ def test_attached_within_a_forward(loop):
     assert names >= {"Net", "tail", "tail.lin", "blocks.0.act"} and not names & {"lin", "act"}
 
 
+def test_what_others_reset_is_put_back(loop):
+    """torch.fx and torch.export put a function into nn.Module for a while: all slots are anew."""
+    loop.anew("plain")
+    loop.value("nn.Module.__call__ = nn.Module.__call__")
+    eventually(lambda: loop.value("surroundings()['slots'] == bare['surroundings']['slots']") ==
+               "False\n", 10)
+    assert of(loop.run("plain")[1], "Net")
+
+
 def test_errors_pass_through(loop):
     book, trace, logs = loop.anew("failing")
     assert book == ["", "", "call 3", "", "", "call 6", "", "", "call 9"]

@@ -9,8 +9,11 @@
 /* A type is larger than this in all versions. */
 #define TYPE_BYTES 400
 #define DEPTH_MAX 64
-/* All classes are looked at in a millisecond or less. */
-#define AGAIN_NS 100000000u
+/* All classes are looked at in a millisecond or less: no more often than this, */
+#define AGAIN_NS UINT64_C(100000000)
+/* and where nothing has changed, less and less often. */
+#define PAUSE_MIN_NS UINT64_C(1000000000)
+#define PAUSE_MAX_NS UINT64_C(16000000000)
 
 /* Where a type keeps a function; -1 when it is not there exactly once. */
 static ssize_t find_slot(const struct pb_py *py, struct _object *type, int id, void **ret)
@@ -94,7 +97,8 @@ static void walk_classes(struct walk *w, struct _object *type, int depth)
     py->Py_DecRef(method);
 }
 
-static void swap(struct pb_torch *t, bool in)
+/* How many were changed. */
+static unsigned swap(struct pb_torch *t, bool in)
 {
     struct walk calls = {&t->self->py, t->call_at, (void *)(uintptr_t)t->call_was,
                          (void *)(uintptr_t)pb_torch_on_call, 0};
@@ -116,13 +120,27 @@ static void swap(struct pb_torch *t, bool in)
         }
         walk_classes(w, types[i], 0);
     }
+    return calls.changed + nexts.changed;
 }
 
 void pb_torch_slots_put(struct pb_torch *t)
 {
-    swap(t, true);
+    unsigned changed = swap(t, true);
+    uint64_t now = pb_clock_ns(), twice = 2 * t->slots_pause_ns;
+
     t->slots_in = true;
-    t->slots_due_ns = pb_clock_ns() + AGAIN_NS;
+    t->slots_due_ns = now + AGAIN_NS;
+    t->slots_pause_ns = changed ? PAUSE_MIN_NS : twice < PAUSE_MAX_NS ? twice : PAUSE_MAX_NS;
+    t->slots_look_ns = now + t->slots_pause_ns;
+}
+
+/* Somebody who puts a function of his own into nn.Module resets all classes, this one, too. */
+void pb_torch_slots_look(struct pb_torch *t, uint64_t now)
+{
+    void *ours = (void *)(uintptr_t)pb_torch_on_call;
+
+    if (now >= t->slots_look_ns || *slot_of(t->module_type, t->call_at) != ours)
+        pb_torch_slots_put(t);
 }
 
 void pb_torch_slots_take_back(struct pb_torch *t)

@@ -220,6 +220,7 @@ struct pb_torch {
     struct _object *module_type, *iterator_type;
     bool slots_in, engine_in, engine_runs;
     uint64_t slots_due_ns; /* not before, for new classes */
+    uint64_t slots_look_ns, slots_pause_ns; /* then, whether there is one or not */
 
     struct pb_ring *trace, *logs;
     uint32_t nmodules; /* that are or were used */
@@ -337,6 +338,8 @@ struct pb_torch *pb_torch_state(struct pb_self *self);
 int pb_torch_slots_find(struct pb_torch *t, struct pb_err *err);
 /* Puts our functions into every class that has the original ones; again for new classes. */
 void pb_torch_slots_put(struct pb_torch *t);
+/* The same when it may be needed; about once a second. */
+void pb_torch_slots_look(struct pb_torch *t, uint64_t now);
 void pb_torch_slots_take_back(struct pb_torch *t);
 
 /* calls.c: what the slots call. */
