@@ -5,6 +5,7 @@ the pairs in TIMES.
 """
 import argparse
 import array
+import itertools
 import os
 import sys
 import time
@@ -29,6 +30,9 @@ parser.add_argument("--length", type=int, default=16)
 parser.add_argument("--batch", type=int, default=2)
 parser.add_argument("--device", default="cpu")
 parser.add_argument("--seconds", type=float, default=120, help="after which it ends by itself")
+parser.add_argument("--calls", type=int, default=0,
+                    help="instead of training, all_reduce so many times a step")
+parser.add_argument("--later", action="store_true", help="and wait for each by its handle")
 parser.add_argument("--objects", type=int, default=0, help="that are alive beside the model")
 args = parser.parse_args()
 
@@ -68,25 +72,53 @@ def capture():
     print("graphs are good: %s" % bool(torch.equal(y, small(x))))
 
 
-def main():
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+def communication():
+    """A step that sends, in a job of one rank."""
+    import torch.distributed as dist
+    dist.init_process_group("nccl" if args.device == "cuda" else "gloo", store=dist.HashStore(),
+                            rank=0, world_size=1)
+    data = torch.ones(16, device=args.device)
+
+    def step():
+        for _ in range(args.calls):
+            work = dist.all_reduce(data, async_op=args.later)
+            if work:
+                work.wait()
+        if args.device == "cuda":
+            torch.cuda.synchronize()
+    return step
+
+
+def training(values):
+    """A step of a model; every 20th notes its number, loss and norm."""
     model = build().to(args.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-    times, values = array.array("d"), []
-    alive = [[number] for number in range(args.objects)]
-    began = time.time()
-    for step in range(1, 10**9):
+    numbers = itertools.count(1)
+
+    def step():
         logits, labels = predict(model)
         loss = F.cross_entropy(logits, labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if step % 20 == 0:
-            values = values[-2:] + [(step - 1, loss.item(), float(norm))]
+        number = next(numbers)
+        if number % 20 == 0:
+            values[:] = values[-2:] + [(number - 1, loss.item(), float(norm))]
+    return step
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    times, values = array.array("d"), []
+    make_step = communication() if args.calls else training(values)
+    alive = [[number] for number in range(args.objects)]
+    began = time.time()
+    for number in itertools.count(1):
+        make_step()
         times.extend((time.time(), time.thread_time()))
-        if step == 10:
+        if number == 10:
             print("ready %d" % os.getpid(), flush=True)
         if os.path.exists(args.times + ".stop") or times[-2] - began > args.seconds:
             break
