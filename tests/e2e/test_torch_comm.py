@@ -83,7 +83,7 @@ def test_switched_on_and_off_it_changes_nothing(tmp_path):
     """In the midst of operations of two threads and two groups."""
     node = Node(tmp_path)
     go = os.path.join(str(tmp_path), "go")
-    job = ranks.Job([PYTHON, os.path.join(harness.TARGETS, "comm_toggle.py"), "PORT", go, "60"], 2,
+    job = ranks.Job([PYTHON, os.path.join(harness.TARGETS, "comm_toggle.py"), "PORT", go, "200"], 2,
                     tmp_path)
     toggles = 0
     try:
