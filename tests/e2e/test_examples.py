@@ -75,6 +75,14 @@ def test_parts_of_a_step(running):
         assert row["other_ms"] >= 10  # the loop sleeps
 
 
+def test_what_it_costs_the_program(running):
+    found, = rows(running, "leak", "SELECT cpu_ms FROM probing.cost WHERE what = 'torch'")
+    steps, = rows(running, "leak", "SELECT count(*) AS n, sum(step_ms) AS ms FROM "
+                                   "python.training_logs")
+    assert 0 < found["cpu_ms"] < 0.2 * steps["ms"]
+    assert found["cpu_ms"] / steps["n"] < 5
+
+
 def test_imagenet(running):
     """The slowest at the outermost level are the whole network and its backward."""
     found = rows(running, "imagenet", "SELECT * FROM slowest_modules WHERE stage = 'forward' AND "

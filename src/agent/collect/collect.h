@@ -80,6 +80,8 @@ void *pb_collect_state(struct pb_self *self, const struct pb_collector *c);
 struct pb_ring *pb_collect_ring(struct pb_self *self, const struct pb_ring_spec *spec);
 /* State of a collector for `status`: "on", "off", "waiting"; reason may be "". Any thread. */
 void pb_collect_say(struct pb_self *self, const char *name, const char *state, const char *reason);
+/* Time of the program's own threads that a collector has spent so far, for `status`. Any thread. */
+void pb_collect_spent(struct pb_self *self, const char *name, uint64_t ns);
 /* What is wrong with the store, for `status`; the first one stays. Any thread. */
 void pb_collect_note(struct pb_self *self, const char *note);
 /* Who this process is in its job, once somebody knows; -1: unknown. Any thread. */

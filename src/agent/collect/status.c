@@ -62,6 +62,8 @@ void pb_collect_write_status(struct pb_self *self, const char *state)
 
         add(&t, "collector.%s=%s%s%s\n", pb_collectors[i]->name, run->state ? run->state : "off",
             run->reason[0] ? ": " : "", run->reason);
+        if (run->spent_ns)
+            add(&t, "spent.%s=%.3f\n", pb_collectors[i]->name, (double)run->spent_ns / 1e6);
     }
     add(&t, "store.bytes=%lld\n", (long long)pb_collect_ring_bytes(folder));
     if (c->note[0])
@@ -87,6 +89,18 @@ static void copy_line(char *to, size_t cap, const char *from)
     for (; *to; to++)
         if ((unsigned char)*to < ' ')
             *to = ' ';
+}
+
+void pb_collect_spent(struct pb_self *self, const char *name, uint64_t ns)
+{
+    struct pb_collect *c = &self->collect;
+
+    for (int i = 0; pb_collectors[i]; i++) {
+        if (strcmp(pb_collectors[i]->name, name) != 0 || c->runs[i].spent_ns == ns)
+            continue;
+        c->runs[i].spent_ns = ns;
+        c->status_stale = true;
+    }
 }
 
 void pb_collect_say(struct pb_self *self, const char *name, const char *state, const char *reason)

@@ -1,6 +1,8 @@
 /*
- * probing.cost - what the tool itself costs: the node, its samplers and history, each agent.
+ * probing.cost - what the tool itself costs: the node, its samplers and history, each agent, and
+ * the collector that works in the program's own threads.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -15,8 +17,8 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
 enum { WHAT, CPU_MS, RSS_MB, BYTES, ROWS, QUERIES };
 
 static const struct pb_column_spec columns[] = {
-    [WHAT] = {"what", PB_NAME, "", "node, sql, archive, agent, or the name of a sampler"},
-    [CPU_MS] = {"cpu_ms", PB_REAL, "ms", "CPU time since it began"},
+    [WHAT] = {"what", PB_NAME, "", "node, sql, archive, agent, torch, or the name of a sampler"},
+    [CPU_MS] = {"cpu_ms", PB_REAL, "ms", "CPU time since it began; torch: of the program's"},
     [RSS_MB] = {"rss_mb", PB_REAL, "MB", "memory; of an agent its rings"},
     [BYTES] = {"bytes", PB_INT, "B", "node: answered; archive: on disk; agent: of its rings"},
     [ROWS] = {"rows", PB_INT, "", "rows answered, sealed or written"},
@@ -119,6 +121,19 @@ static void add_agent(struct pb_rows *rows, const struct pb_store *s, struct pb_
     pb_live_common(rows, row, s->host, s->process.pid, s->rank);
 }
 
+/* What the collector does in the threads of the program, by its own account. */
+static void add_torch(struct pb_rows *rows, const struct pb_store *s, struct pb_arena *a)
+{
+    const char *ms = pb_store_value(s->status, "spent.torch", a);
+    struct pb_row_cell *row = ms ? pb_rows_add(rows) : NULL;
+
+    if (!row)
+        return;
+    pb_rows_text(rows, row, WHAT, "torch");
+    pb_rows_real(row, CPU_MS, strtod(ms, NULL));
+    pb_live_common(rows, row, s->host, s->process.pid, s->rank);
+}
+
 static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
                 struct pb_rows *rows, struct pb_err *err)
 {
@@ -133,8 +148,10 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
     }
     for (size_t i = 0; i < stores->nstores; i++)
         if (pb_scope_has_id(scope, stores->stores[i]->process.id) &&
-            !pb_store_value(stores->stores[i]->meta, "role", &a))
+            !pb_store_value(stores->stores[i]->meta, "role", &a)) {
             add_agent(rows, stores->stores[i], &a);
+            add_torch(rows, stores->stores[i], &a);
+        }
     pb_stores_drop(stores);
     pb_arena_finish(&a);
     return 0;

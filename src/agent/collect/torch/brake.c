@@ -155,6 +155,8 @@ void pb_torch_choose_next(struct pb_torch *t, uint64_t took)
     uint32_t wanted = wanted_period(t);
     int64_t number;
 
+    t->spent_ns += t->sums.own_ns + (t->tracing ? (uint64_t)(t->sums.rows * t->call_cost_ns)
+                                                : (uint64_t)(t->rows * PASSING_NS));
     /* Weighed and timed steps are few, and paid for by being few. */
     if (took && !t->weighing && !t->sums.weighed && !t->timing && !t->ranging)
         take_cost(t, took);

@@ -10,6 +10,7 @@
 #include "store/tables/table.h"
 
 #define SOON_NS 500000000u
+#define SPENT_NS UINT64_C(5000000000) /* so often it is told what was spent */
 #define LONG_NS 1000000000u
 
 static int enter(struct pb_self *self, struct pb_err *err);
@@ -135,6 +136,10 @@ static void look(struct pb_self *self, uint64_t now)
     pb_torch_oom_look(t);
     if (t->note[0] && !t->period_said)
         pb_torch_say(t);
+    if (now >= t->spent_due_ns) {
+        pb_collect_spent(self, "torch", t->spent_ns);
+        t->spent_due_ns = now + SPENT_NS;
+    }
     /* What waits for the GPU does not wait for a step that may not come. */
     if (now - t->step_end_ns > LONG_NS) {
         pb_torch_logs_poll(t, false);
@@ -179,6 +184,8 @@ static void forked(struct pb_self *self)
     t->named_type = NULL;
     t->statm = -1; /* the parent's */
     t->late_n = t->held_n = t->spans_held = t->nnotes = 0;
+    t->spent_ns = t->spent_due_ns = 0;
+    pb_collect_spent(self, "torch", 0);
     t->loss = (struct pb_torch_loss){0};
     t->norm = t->unscale = (struct pb_cuda_value){0};
     pb_cuda_forked(&t->cuda);

@@ -285,6 +285,8 @@ struct pb_torch {
     double base_cost_ns;  /* and in one that is not */
     double time_cost_ns;  /* of all that is done in a step that is timed */
     uint32_t rows;        /* of the last step that was traced */
+    uint64_t spent_ns;    /* of the program's time, in all */
+    uint64_t spent_due_ns; /* not before, for telling that */
     uint32_t weigh_skip;  /* calls of this step before the first that is weighed */
     uint32_t weigh_next;  /* and of the next such step, where one is not enough for all */
     double weigh_cost_ns; /* of one look at the memory */
