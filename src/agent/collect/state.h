@@ -28,7 +28,8 @@ struct pb_collector_run {
     uint64_t due_ns;      /* agent's thread */
     const char *state;    /* these two under lock */
     char reason[PB_REASON_MAX];
-    void *memory;    _Atomic uint64_t spent_ns; /* of the program's threads, where that is known */
+    void *memory;
+    _Atomic uint64_t spent_ns; /* of the program's threads, where that is known */
 };
 
 struct pb_ring_entry {

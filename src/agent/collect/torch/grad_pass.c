@@ -302,5 +302,6 @@ void pb_grad_pass_ends(struct pb_torch *t, bool good)
     }
     g->last_nodes = g->nnodes;
     g->cost_ns = (double)g->nnodes * g->node_ns + (double)(pb_clock_ns() - now);
+    t->spent_ns += (uint64_t)g->cost_ns;
     g->nholes = 0;
 }

@@ -155,6 +155,7 @@ static void leave(struct pb_self *self)
     struct pb_torch *t = pb_torch_state(self);
 
     t->timing = false;
+    pb_collect_spent(self, "torch", t->spent_ns);
     pb_torch_rows_poll(t, true);
     pb_torch_logs_poll(t, true);
     pb_torch_loss_arrived(t, &t->loss, true);
