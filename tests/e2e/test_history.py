@@ -199,7 +199,8 @@ def test_every_answer_is_whole_while_rows_move(any_py, tmp_path):
             before = target.written()
             rows, different, lowest, highest = census(node, target.pid)
             assert rows == different == highest - lowest + 1 and lowest == 0
-            assert rows >= before >= last
+            assert rows >= before  # which is written behind a batch: a query may have seen more
+            assert rows >= last
             last = rows
         assert time.time() < end
     finally:
