@@ -2,7 +2,8 @@
  * comm.h - what the parts of the collector of python.comm share.
  *
  * Owns: the operations that are under way in this process, and the process groups that were met.
- * Threads: everything has the GIL, but for what cxx.c says.
+ * Threads: everything has the GIL, but for what cxx.c and gpu.c do; it is let go while the start or
+ * the end of an operation is put on a stream.
  * Fails: a figure that cannot be told is NULL in the row; the call itself goes on as ever.
  * Not here: modules and steps (torch/torch.h).
  *

@@ -2,7 +2,9 @@
  * The end of operations on a GPU. NCCL works on a stream, long after the call has returned. When
  * torch has put an operation on its stream it ends the event for it, with that stream as the
  * current one: a CUDA event that is recorded there then is behind the operation, and one recorded
- * when the event began is where it could begin. Both are read later, without waiting.
+ * when the event began is where it could begin. Where Python waits at once there is no event
+ * (quiet.c): the stream of the program is behind the operation when the wait returns, and the two
+ * are recorded there. Both are read later, without waiting.
  *
  * Asking the driver may wait for a thread that waits in the driver. So only threads ask that are
  * about to use the GPU anyway: those that begin the next operation, and the main thread if it has
