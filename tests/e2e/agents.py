@@ -19,7 +19,7 @@ class Probed(harness.Script):
     def __init__(self, interpreter, *args, **how):
         super().__init__(interpreter, "probed.py", *args, **how)
 
-    def settle(self, seconds=5):
+    def settle(self, seconds=30):
         """It wakes up all the time."""
         return self
 
@@ -109,7 +109,7 @@ def start_tool(*args):
                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
 
-def eventually(good, seconds=5):
+def eventually(good, seconds=30):
     end = time.time() + seconds
     while not good():
         assert time.time() < end, "did not happen in %d s" % seconds

@@ -60,7 +60,7 @@ class Target:
             line += piece
         return line.decode()
 
-    def settle(self, seconds=5):
+    def settle(self, seconds=30):
         """Waits until every thread sleeps, twice in a row."""
         calm, end = 0, time.time() + seconds
         while calm < 2 and time.time() < end:
@@ -180,7 +180,7 @@ def order(thread):
             for frame in thread["frames"]]
 
 
-def once(look, good, seconds=5):
+def once(look, good, seconds=30):
     """The first answer that is good: for states that a thread leaves for an instant."""
     end = time.time() + seconds
     while True:

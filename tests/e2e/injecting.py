@@ -21,7 +21,7 @@ def threads(pid):
     return len(os.listdir("/proc/%d/task" % pid))
 
 
-def threads_become(pid, count, seconds=6):
+def threads_become(pid, count, seconds=30):
     """A thread that has had its say takes a moment to end. True when the number is as expected."""
     end = time.time() + seconds
     while threads(pid) != count and time.time() < end:
@@ -42,7 +42,7 @@ def ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
-def moves_on(pid, seconds=10):
+def moves_on(pid, seconds=30):
     """Does the process use its CPU?"""
     before, end = ticks(pid), time.time() + seconds
     while time.time() < end:

@@ -76,7 +76,7 @@ def alive(pid):
         return False
 
 
-def gone(pid, seconds=10):
+def gone(pid, seconds=30):
     end = time.time() + seconds
     while alive(pid) and time.time() < end:
         time.sleep(0.02)

@@ -49,7 +49,7 @@ class Numbers(harness.Target):
             time.sleep(0.05)
         return before
 
-    def wait_for(self, rows, seconds=10):
+    def wait_for(self, rows, seconds=30):
         end = time.time() + seconds
         while self.written() < rows and time.time() < end:
             time.sleep(0.005)
@@ -104,7 +104,7 @@ def broken_off(node, *words, after):
     tool.wait()
 
 
-def until(look, seconds=10):
+def until(look, seconds=30):
     """The first answer that is true."""
     end = time.time() + seconds
     while True:

@@ -26,7 +26,7 @@ def inject(target, *settings):
     assert probing(target.pid, "inject", *words).returncode == 0
 
 
-def rows_come(home, table, good=lambda rows: rows, seconds=5):
+def rows_come(home, table, good=lambda rows: rows, seconds=30):
     """The table's rows, as soon as they are good."""
     found = []
 

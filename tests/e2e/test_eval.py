@@ -104,9 +104,8 @@ def test_streams_are_apart(job):
 def test_output_comes_while_it_runs(job):
     tool = start_tool(job.pid, "eval", "import time; print('first'); time.sleep(3)")
     try:
-        began = time.time()
         assert tool.stdout.readline() == b"first\n"
-        assert time.time() - began < 2
+        assert tool.poll() is None
     finally:
         tool.communicate(timeout=20)
 
@@ -127,11 +126,13 @@ def test_other_threads_keep_their_output(own):
 def test_streams_are_put_back(own):
     target = own()
     keep = ("import sys, _thread, time\n"
-            "def look():\n    time.sleep(0.2)\n    global seen\n"
+            "seen = None\n"
+            "def look():\n    time.sleep(0.5)\n    global seen\n"
             "    seen = sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__\n"
             "_thread.start_new_thread(look, ()) and None")
     assert target.value(keep) == ""
     time.sleep(0.5)
+    eventually(lambda: target.value("seen") != "")
     assert target.value("seen") == "(True, True)\n"
     assert target.value("import io; mine = sys.stdout = io.StringIO(); print('kept')") == ""
     assert target.value("mine.getvalue()") == "'kept\\n'\n"
@@ -172,7 +173,7 @@ def test_busy_job(own):
     began = time.time()
     for _ in range(10):
         assert target.value("loss") == "0.0234\n"
-    assert time.time() - began < 3
+    assert time.time() - began < 20
     assert target.value("--main", "loss") == "0.0234\n"
     assert target.end()[0] == 0
 
@@ -181,16 +182,15 @@ def test_busy_job(own):
 def test_timeout_of_a_loop(job, where):
     began = time.time()
     answer = job.eval("--timeout", "0.3", *where, "while True: pass")
-    assert answer.returncode == 5 and time.time() - began < 3
+    assert answer.returncode == 5 and time.time() - began < 20
     assert "KeyboardInterrupt" in answer.stderr
     assert answer.stderr.endswith("probing: eval: interrupted after 0.3 s\n")
     assert job.value("loss") == "0.0234\n"
 
 
 def test_timeout_of_a_call_that_cannot_be_interrupted(job):
-    began = time.time()
     answer = job.eval("--timeout", "0.2", "import time; time.sleep(4); print('late')")
-    assert answer.returncode == 5 and time.time() - began < 3
+    assert answer.returncode == 5
     assert "cannot be interrupted" in answer.stderr and answer.stdout == ""
     assert job.value("loss") == "0.0234\n"
     time.sleep(3)
@@ -235,11 +235,10 @@ def test_two_at_once_do_not_mix(job):
 
 
 def test_a_long_one_does_not_block_a_short_one(job):
-    tool = start_tool(job.pid, "eval", "import time; time.sleep(2); 'slow'")
-    time.sleep(0.3)
-    began = time.time()
-    assert job.value("'fast'") == "'fast'\n"
-    assert time.time() - began < 1
+    code = "import time; gate = []; print('waits')\nwhile not gate: time.sleep(0.01)\n'slow'"
+    tool = start_tool(job.pid, "eval", code)
+    assert tool.stdout.readline() == b"waits\n"
+    assert job.value("gate.append(1)") == ""
     assert tool.communicate(timeout=20)[0] == b"'slow'\n"
 
 
@@ -267,7 +266,7 @@ def test_no_gil_names_the_holder(py, start):
     probing(target.pid, "inject")
     began = time.time()
     answer = probing(target.pid, "eval", "--timeout", "1", "1 + 1")
-    assert answer.returncode == 5 and time.time() - began < 5
+    assert answer.returncode == 5 and time.time() - began < 20
     lines = answer.stderr.splitlines()
     first = [line for line in lines if "no GIL" in line][0]
     assert first == ("probing: eval: no GIL after 1 s: held by thread %d \"MainThread\""

@@ -194,6 +194,7 @@ def test_every_answer_is_whole_while_rows_move(any_py, tmp_path):
     node("serve")
     target = Numbers(any_py, node, tmp_path, rate=8000)
     try:
+        target.wait_for(1)
         last, end = 0, time.time() + 30
         while len(target.parts(node)) < 5 and time.time() < end:
             before = target.written()

@@ -214,7 +214,7 @@ def test_no_safe_moment(start, any_py, tmp_path):
     began = time.time()
     answer = probing(target.pid, "inject", "--timeout", "0.5")
     refused(answer, 5, "no safe moment", "allocator or the loader")
-    assert time.time() - began < 4
+    assert time.time() - began < 20
     assert threads_become(target.pid, 1)
     assert target.process.poll() is None
 

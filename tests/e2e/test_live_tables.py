@@ -96,16 +96,18 @@ def test_exec_is_noticed(node, any_py, start, tmp_path):
     """What was learnt about an interpreter does not outlive it."""
     script = tmp_path / "again.py"
     script.write_text("import os, sys, time\n"
-                      "def first(): time.sleep(0.5); os.execv(sys.executable, [sys.executable, "
-                      "__file__, 'x'])\n"
+                      "def first():\n"
+                      "    os.write(1, b'ready %d\\n' % os.getpid())\n"
+                      "    while not os.path.exists(sys.argv[1]): time.sleep(0.05)\n"
+                      "    os.execv(sys.executable, [sys.executable, __file__])\n"
                       "def second(): time.sleep(1000)\n"
-                      "if len(sys.argv) == 1:\n"
-                      "    os.write(1, b'ready %d\\n' % os.getpid()); first()\n"
-                      "second()\n")
-    target = start(harness.Target, [any_py.command, str(script)])
-    sql = "SELECT func FROM python.backtrace WHERE depth = 0"
+                      "first() if len(sys.argv) > 1 else second()\n")
+    go = tmp_path / "go"
+    target = start(harness.Target, [any_py.command, str(script), str(go)])
+    sql = "SELECT func FROM python.backtrace WHERE func IN ('first', 'second')"
     assert node.rows(sql, target.pid) == [{"func": "first"}]
-    agents.eventually(lambda: node.rows(sql, target.pid) == [{"func": "second"}], 10)
+    go.touch()
+    agents.eventually(lambda: node.rows(sql, target.pid) == [{"func": "second"}])
 
 
 def test_native_frames_on_request(node, any_py, start):

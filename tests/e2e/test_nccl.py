@@ -88,7 +88,7 @@ def test_operations_that_are_waited_for(node, gpu):
     assert node(gpu.pid, "eval", "cuda.fake_over(11, 9.0)").returncode == 0
     expected = [("all_reduce", "done", 4.5, 24), ("all_reduce", "done", 0.0, 24),
                     ("all_reduce", "dropped", None, 24)]
-    end = time.time() + 10
+    end = time.time() + 30
     while [tuple(row.values()) for row in node.rows(sql, gpu.pid)] != expected:
         assert time.time() < end, node.rows(sql, gpu.pid)
         time.sleep(0.2)

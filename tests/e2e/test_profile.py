@@ -91,13 +91,13 @@ def test_broken_off(training, node, tmp_path, sign):
     """The profiler stops at the end of the step, its hook is gone, and so are its files."""
     before, files = left_behind(training.pid), traces()
     tool = node.start(training.pid, "profile", "-n", 1000, "-o", str(tmp_path / "t.json"))
-    eventually(lambda: is_profiled(training.pid), 10)
+    eventually(lambda: is_profiled(training.pid))
     tool.send_signal(sign)
     out, err = tool.communicate(timeout=10)
     if sign == signal.SIGINT:
         assert (tool.returncode, out, err) == (130, "", "")
     else:  # nobody waits for it
-        eventually(lambda: left_behind(training.pid) == before, 5)
+        eventually(lambda: left_behind(training.pid) == before)
     assert left_behind(training.pid) == before
     assert traces() == files and os.listdir(str(tmp_path)) == []
     answer = node(training.pid, "profile", "-n", 1, "-o", str(tmp_path / "t.json"))

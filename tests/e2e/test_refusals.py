@@ -23,7 +23,7 @@ def refused(answer, code, *words):
 def quick(*args, **how):
     began = time.time()
     answer = probing(*args, **how)
-    assert time.time() - began < 2
+    assert time.time() - began < 20
     return answer
 
 
@@ -196,7 +196,7 @@ def test_traced_by_another(start, any_py):
                                 stderr=subprocess.DEVNULL, start_new_session=True,
                                 preexec_fn=die_with_parent)
     try:
-        end = time.time() + 20
+        end = time.time() + 30
         while tracer(target.pid) == 0 and time.time() < end:
             time.sleep(0.01)
         assert tracer(target.pid) == debugger.pid

@@ -48,7 +48,7 @@ class Terminal:
         os.write(self.fd, text.encode())
         return self
 
-    def until(self, text, seconds=10):
+    def until(self, text, seconds=30):
         """Reads until text appears; what came before it."""
         end = time.time() + seconds
         while text not in self.seen:
@@ -64,7 +64,7 @@ class Terminal:
 
     def code(self):
         """Exit code, once it ended."""
-        end = time.time() + 10
+        end = time.time() + 30
         while time.time() < end:
             if select.select([self.fd], [], [], 0.05)[0]:
                 try:

@@ -142,7 +142,7 @@ def test_attached_within_a_forward(loop):
     began = time.time_ns()
     loop.value("job = 'slow'")
     loop.turn(True)
-    eventually(lambda: loop.value("job is None") == "True\n", 30)
+    eventually(lambda: loop.value("job is None") == "True\n")
     names = {row["module"] for row in rings.rows(loop.home(), TRACE) if row["timestamp"] > began}
     assert names >= {"Net", "tail", "tail.lin", "blocks.0.act"} and not names & {"lin", "act"}
 
@@ -188,7 +188,7 @@ def test_the_same_bits(loop):
         part = ("collect", "backward", "comm")[number // 2 % 3]
         probing(loop.pid, "config", "torch.%s=%s" % (part, ("off", "on")[number % 2]))
     assert loop.value("job") == "'slow digest'\n"
-    eventually(lambda: loop.value("job is None") == "True\n", 30)
+    eventually(lambda: loop.value("job is None") == "True\n")
     assert loop.value("books['slow digest'] == bare['digest']") == "True\n"
     loop.turn(True)
     digest, trace, logs = loop.run("digest")

@@ -38,7 +38,7 @@ class Loop(Probed):
             eventually(lambda: self.value("torch.autograd.Variable._execution_engine is engine") ==
                        "%s\n" % (not on), 10)
         else:
-            eventually(lambda: self.status().split(":")[0] == ("on" if on else "off"), 10)
+            eventually(lambda: self.status().split(":")[0] == ("on" if on else "off"))
 
     def run(self, job, table=TRACE):
         """The job's own book, and the rows of its time. Steps are counted anew."""
@@ -46,7 +46,7 @@ class Loop(Probed):
         self.turn(True)
         began = time.time_ns()
         self.value("job = %r" % job)
-        eventually(lambda: self.value("job is None") == "True\n", 30)
+        eventually(lambda: self.value("job is None") == "True\n")
         book = json.loads(self.value("import json; print(json.dumps(books[%r]))" % job))
         return book, [row for row in rings.rows(self.home(), table) if row["timestamp"] > began]
 
@@ -56,10 +56,10 @@ def loop():
     target = Loop()
     # Every step is to be there, however slow this machine is at the moment.
     assert probing(target.pid, "inject", "-D", "torch.budget=100").returncode == 0
-    eventually(lambda: target.status()[:2] == "on" or "waiting" in target.status(), 10)
+    eventually(lambda: target.status()[:2] == "on" or "waiting" in target.status())
     target.value("job = 'plain'")
-    eventually(lambda: target.status() == "on", 10)
-    eventually(lambda: target.value("job is None") == "True\n", 10)
+    eventually(lambda: target.status() == "on")
+    eventually(lambda: target.value("job is None") == "True\n")
     yield target
     target.stop()
 
@@ -183,9 +183,9 @@ def test_growth_by_module(start, node):
     """The outputs of 64 x 512 floats that a graph holds, and inputs that belong to no module."""
     target = start(Loop)
     assert node(target.pid, "inject", "-D", "torch.budget=100").returncode == 0
-    eventually(lambda: "waiting" in target.status(), 10)
+    eventually(lambda: "waiting" in target.status())
     target.value("job = 'leaking'")
-    eventually(lambda: target.value("job is None") == "True\n", 30)
+    eventually(lambda: target.value("job is None") == "True\n")
     found = {row["module"]: row for row in node.rows("SELECT * FROM memory_growth", target.pid)}
     kept = {name: row["mb_per_step"] for name, row in found.items()}
     assert all(0.12 < kept[name] < 0.135 for name in "012"), kept
@@ -199,7 +199,7 @@ def test_the_same_bits(loop):
     loop.value("job = 'digest'")
     for number in range(10):
         probing(loop.pid, "config", "torch.backward=" + ("off", "on")[number % 2])
-    eventually(lambda: loop.value("job is None") == "True\n", 30)
+    eventually(lambda: loop.value("job is None") == "True\n")
     assert loop.value("books['digest'] == bare['digest']") == "True\n"
     assert loop.run("digest")[0] == loop.value("print(bare['digest'])").strip()
 

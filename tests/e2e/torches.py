@@ -60,7 +60,7 @@ class Loop(Probed):
         return self.value("sys.version_info >= (3, 8)") == "True\n"
 
     def await_collector(self):
-        eventually(lambda: rings.lines(self.home(), "status")["collector.torch"][:2] == "on", 10)
+        eventually(lambda: rings.lines(self.home(), "status")["collector.torch"][:2] == "on")
 
 
 def injected(script, **how):
