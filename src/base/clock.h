@@ -1,5 +1,5 @@
 /*
- * clock.h - monotonic time, and the time of day.
+ * clock.h - monotonic time, the time of day, and what a thread has worked.
  *
  * Owns: nothing. Threads: any; safe in signal handlers. Fails: never.
  */
@@ -14,6 +14,15 @@ static inline uint64_t pb_clock_ns(void)
     struct timespec ts;
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Time that this thread had a processor; a system call. */
+static inline uint64_t pb_clock_work_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 

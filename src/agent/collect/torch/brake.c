@@ -22,6 +22,8 @@
 #define EASE 0.8
 /* What a call costs that passes through our slot and is not recorded. */
 #define PASSING_NS 15.0
+/* One figure raises what is believed of a rare cost at most so much. */
+#define RAISE_MAX 4
 
 static uint32_t wanted_period(const struct pb_torch *t)
 {
@@ -135,12 +137,12 @@ static uint32_t how_rarely(const struct pb_torch *t, double cost_ns, uint64_t to
 /* The more it costs to look at memory and time in such a step, the rarer that is. */
 static void choose_extras(struct pb_torch *t, uint64_t took)
 {
-    double weigh_ns;
+    double weigh_ns, own = (double)t->sums.own_ns, most = RAISE_MAX * t->time_cost_ns;
 
     if (!took || !t->sums.rows || !t->period)
         return;
     if (t->timing)
-        t->time_cost_ns = (double)t->sums.own_ns;
+        t->time_cost_ns = most > 0 && own > most ? most : own;
     /* Two looks a call. */
     weigh_ns = 2.0 * t->sums.rows * t->weigh_cost_ns;
     if (weigh_ns > PB_TORCH_WEIGH_NS)

@@ -84,9 +84,9 @@ struct pb_grad {
 
     /* This step. */
     uint32_t nranges, nholes;
-    uint32_t every;    /* of the traced steps one in so many is noted */
+    uint32_t every;      /* of the traced steps one in so many is noted */
     uint32_t last_nodes; /* operations of the last pass that was noted */
-    double cost_ns;    /* of the last one */
+    double cost_ns;      /* of its passes */
 
     /* This pass. */
     uint64_t callback; /* number of ours in torch */

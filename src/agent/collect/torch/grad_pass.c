@@ -11,6 +11,8 @@
 /* Share of torch.budget that noting operations may take, beside what tracing modules takes. */
 #define SHARE 0.05
 #define EVERY_MAX (1u << 20)
+/* One figure makes it at most so much rarer; if it is true, more will come. */
+#define RARER_MAX 4
 
 /*
  * Torch calls these two from any thread, without the GIL, and may call `ended` for an operation
@@ -76,11 +78,14 @@ void pb_grad_choose(struct pb_torch *t, uint64_t number, uint64_t took)
     double share = took ? g->cost_ns / (double)took / t->period : 0;
 
     if (t->ranging && took && g->cost_ns > 0) {
+        uint32_t most = RARER_MAX * (g->every ? g->every : 1);
+
         g->every = 1;
-        while (g->every < EVERY_MAX && share / g->every > SHARE * budget)
+        while (g->every < most && g->every < EVERY_MAX && share / g->every > SHARE * budget)
             g->every *= 2;
     }
     g->nranges = 0;
+    g->cost_ns = 0;
     t->root_is_old = true;
     /*
      * Not where memory is looked at: that takes longer than a module. Those steps have even
@@ -287,8 +292,9 @@ static void say(struct pb_grad *g)
 void pb_grad_pass_ends(struct pb_torch *t, bool good)
 {
     struct pb_grad *g = pb_grad_state(t->self);
-    uint64_t now = pb_clock_ns();
+    uint64_t worked = pb_clock_work_ns(); /* waiting for a processor is not our cost */
     uint32_t pass = g->pass;
+    double cost;
 
     g->open = false;
     if (g->state <= 0)
@@ -301,7 +307,8 @@ void pb_grad_pass_ends(struct pb_torch *t, bool good)
         say(g);
     }
     g->last_nodes = g->nnodes;
-    g->cost_ns = (double)g->nnodes * g->node_ns + (double)(pb_clock_ns() - now);
-    t->spent_ns += (uint64_t)g->cost_ns;
+    cost = (double)g->nnodes * g->node_ns + (double)(pb_clock_work_ns() - worked);
+    g->cost_ns += cost;
+    t->spent_ns += (uint64_t)cost;
     g->nholes = 0;
 }
