@@ -82,21 +82,23 @@ def test_a_hang_that_began_before_the_agent_came(pair):
 def test_switched_on_and_off_it_changes_nothing(tmp_path):
     """In the midst of operations of two threads and two groups."""
     node = Node(tmp_path)
-    go = os.path.join(str(tmp_path), "go")
-    job = ranks.Job([PYTHON, os.path.join(harness.TARGETS, "comm_toggle.py"), "PORT", go, "200"], 2,
-                    tmp_path)
-    toggles = 0
+    go, end = tmp_path / "go", tmp_path / "end"
+    job = ranks.Job([PYTHON, os.path.join(harness.TARGETS, "comm_toggle.py"), "PORT", str(go),
+                     str(end), "100"], 2, tmp_path)
+    toggles, limit = 0, time.time() + 120
     try:
         ranks.inject(node, job)
-        open(go, "w").close()
+        go.touch()
         while job.text().count("same") < 2:
+            if toggles == 12:
+                end.touch()
             for pid in job.pids.values():
                 answer = node(pid, "config", "torch.comm=" + ("off", "on")[toggles % 2])
                 assert answer.returncode == 0, (answer.stderr, job.text())
             toggles += 1
+            assert time.time() < limit, job.text()
             time.sleep(0.03)
         assert sorted(re.findall(r"same (\d True)\n", job.text())) == ["0 True", "1 True"]
-        assert toggles > 5, toggles
     finally:
         job.stop()
         node.stop()

@@ -1,4 +1,7 @@
-"""Two ranks that train the same model twice. usage: comm_toggle.py PORT GO_FILE STEPS"""
+"""
+Two ranks that train the same model again and again, from GO_FILE to END_FILE.
+usage: comm_toggle.py PORT GO_FILE END_FILE STEPS
+"""
 import datetime
 import os
 import sys
@@ -28,7 +31,7 @@ def train(steps, pair):
     return [value for net in nets for one in net.parameters() for value in one.flatten().tolist()]
 
 
-def run(rank, port, go, steps):
+def run(rank, port, go, end, steps):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, RANK=str(rank), WORLD_SIZE="2")
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
@@ -37,16 +40,21 @@ def run(rank, port, go, steps):
     print("rank %d is process %d" % (rank, os.getpid()), flush=True)
     while not os.path.exists(go):
         time.sleep(0.02)
-    print("same %d %s" % (rank, train(steps, pair) == first), flush=True)
+    same, done = True, [False]
+    while not done[0]:
+        same = train(steps, pair) == first and same
+        done = [os.path.exists(end)]
+        dist.broadcast_object_list(done, src=0)
+    print("same %d %s" % (rank, same), flush=True)
     time.sleep(600)
 
 
 def main():
-    port, go, steps = sys.argv[1:]
+    port, go, end, steps = sys.argv[1:]
     getattr(torch, "_dynamo", None)  # a large import that each rank would do for itself
     for rank in range(2):
         if os.fork() == 0:
-            run(rank, port, go, int(steps))
+            run(rank, port, go, end, int(steps))
     os.wait()
 
 
