@@ -279,6 +279,7 @@ static bool one_round(struct pb_injection *in, unsigned round, const char **why)
 
     if (count <= 0)
         return false;
+    pb_stop_tidy();
     order = PB_NEW_N(&in->arena, pid_t, (size_t)count);
     running = PB_NEW_N(&in->arena, pid_t, (size_t)count);
     n = in_order(tids, count, in->pid, order);

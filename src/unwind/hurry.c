@@ -26,6 +26,15 @@ static int set(uint64_t slice_ns, int nice)
     return (int)syscall(SYS_sched_setattr, 0, &a, 0);
 }
 
+/* The one that is under way. */
+static __thread const struct pb_hurry *current;
+
+static void raise_priority(const struct pb_hurry *h)
+{
+    if (h->ordinary && set(SLICE_NS, BEST_NICE) < 0)
+        set(SLICE_NS, h->nice);
+}
+
 void pb_hurry_begin(struct pb_hurry *h)
 {
     sigset_t child;
@@ -35,13 +44,27 @@ void pb_hurry_begin(struct pb_hurry *h)
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, &h->mask);
     h->nice = getpriority(PRIO_PROCESS, 0);
-    if (sched_getscheduler(0) == SCHED_OTHER && set(SLICE_NS, BEST_NICE) < 0)
-        set(SLICE_NS, h->nice);
+    h->ordinary = sched_getscheduler(0) == SCHED_OTHER;
+    current = h;
+    raise_priority(h);
+}
+
+void pb_hurry_rest(void)
+{
+    if (current && current->ordinary)
+        set(SLICE_NS, current->nice);
+}
+
+void pb_hurry_again(void)
+{
+    if (current)
+        raise_priority(current);
 }
 
 void pb_hurry_end(const struct pb_hurry *h)
 {
-    if (sched_getscheduler(0) == SCHED_OTHER)
+    current = NULL;
+    if (h->ordinary)
         set(0, h->nice);
     sigprocmask(SIG_SETMASK, &h->mask, NULL);
 }

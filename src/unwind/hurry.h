@@ -15,13 +15,22 @@
 #define PB_UNWIND_HURRY_H
 
 #include <signal.h>
+#include <stdbool.h>
 
 struct pb_hurry {
     sigset_t mask;
     int nice;
+    bool ordinary; /* the policy of most, the only one that is changed */
 };
 
 void pb_hurry_begin(struct pb_hurry *h);
+/*
+ * While nothing is held yet and the thread that is waited for may need this very CPU: a sleeper of
+ * the best priority slows the clock by which the kernel shares a CPU out, and another may not be
+ * let on it for seconds.
+ */
+void pb_hurry_rest(void);
+void pb_hurry_again(void);
 void pb_hurry_end(const struct pb_hurry *h);
 
 #endif

@@ -12,9 +12,15 @@
 
 #include "base/clock.h"
 #include "host/proc.h"
+#include "unwind/hurry.h"
 
-/* A thread that does not stop within this is in an uninterruptible sleep. */
-#define STOP_DEADLINE_NS 2000000000ull
+/* In an uninterruptible sleep a thread does not stop; others may be held meanwhile. */
+#define ASLEEP_NS 50000000u
+/* One that runs, or waits for a CPU, stops as soon as it has one. */
+#define DEADLINE_NS 10000000000ull
+/* How often its state is asked for. */
+#define LOOK_NS 25000000u
+#define LATE_MAX 64
 /*
  * A thread on another CPU stops within this. Giving the CPU away before that
  * may mean to get it back much later, with the thread held all the while.
@@ -22,6 +28,54 @@
 #define SPIN_NS 60000
 /* Longest sleep between two looks; the signal of the stop normally ends it at once. */
 #define NAP_NS 1000000
+
+/*
+ * Threads that were given up while they were still seized: only a stopped one can be let go, and
+ * they all stop one day. The kernel lets go what is left when this thread ends.
+ */
+static __thread struct {
+    pid_t tids[LATE_MAX];
+    size_t n;
+} late;
+
+static int signal_of(int status)
+{
+    /* A signal that came first stops the thread as well; it is delivered at the end. */
+    return status >> 16 == 0 ? WSTOPSIG(status) : 0;
+}
+
+void pb_stop_tidy(void)
+{
+    for (size_t i = late.n; i-- > 0;) {
+        pid_t tid = late.tids[i];
+        int status;
+        pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+
+        if (got == 0 || (got < 0 && errno == EINTR))
+            continue;
+        if (got == tid && WIFSTOPPED(status)) {
+            pb_arch_restart_interrupted(tid);
+            ptrace(PTRACE_DETACH, tid, NULL, (void *)(long)signal_of(status));
+        }
+        late.tids[i] = late.tids[--late.n];
+    }
+}
+
+static bool is_late(pid_t tid)
+{
+    for (size_t i = 0; i < late.n; i++)
+        if (late.tids[i] == tid)
+            return true;
+    return false;
+}
+
+static bool sleeps_deeply(pid_t tid)
+{
+    struct pb_err ignored = {0};
+    struct pb_proc_stat stat;
+
+    return pb_proc_stat(&stat, tid, 0, &ignored) == 0 && stat.state == 'D';
+}
 
 static enum pb_stop_result seize_error(void)
 {
@@ -32,6 +86,9 @@ enum pb_stop_result pb_stop_request(struct pb_stop *s, pid_t tid)
 {
     memset(s, 0, sizeof *s);
     s->tid = tid;
+    pb_stop_tidy();
+    if (is_late(tid))
+        return PB_STOP_TIMEOUT;
     if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
         return seize_error();
     s->seized = true;
@@ -43,40 +100,70 @@ enum pb_stop_result pb_stop_request(struct pb_stop *s, pid_t tid)
     return PB_STOP_OK;
 }
 
-enum pb_stop_result pb_stop_await(struct pb_stop *s)
+/* True: there is an answer. */
+static bool is_answered(struct pb_stop *s, enum pb_stop_result *ret)
+{
+    int status;
+    pid_t got = waitpid(s->tid, &status, __WALL | WNOHANG);
+
+    if (got == 0 || (got < 0 && errno == EINTR))
+        return false;
+    s->stopped = got == s->tid && WIFSTOPPED(status);
+    s->seized = s->stopped;
+    *ret = s->stopped ? PB_STOP_OK : PB_STOP_GONE;
+    if (s->stopped)
+        s->signal = signal_of(status);
+    return true;
+}
+
+/* Until it has stopped, or will not in time. */
+static enum pb_stop_result await_long(struct pb_stop *s, uint64_t start)
 {
     const struct timespec nap = {0, NAP_NS};
-    uint64_t start = s->since;
+    uint64_t look = start + LOOK_NS;
+    enum pb_stop_result rc;
     sigset_t child;
 
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     for (;;) {
         uint64_t now = pb_clock_ns();
-        int status;
-        pid_t got = waitpid(s->tid, &status, __WALL | WNOHANG);
 
-        if (got == s->tid && WIFSTOPPED(status)) {
-            s->stopped = true;
-            /* A signal that came first stops the thread as well; it is delivered at the end. */
-            if (status >> 16 == 0)
-                s->signal = WSTOPSIG(status);
-            pb_arch_restart_interrupted(s->tid);
-            return PB_STOP_OK;
-        }
-        if (got == s->tid || (got < 0 && errno != EINTR)) {
-            s->seized = false;
-            return PB_STOP_GONE;
-        }
-        if (now - start > STOP_DEADLINE_NS) {
-            pb_stop_end(s);
+        if (is_answered(s, &rc))
+            return rc;
+        if (now > start + DEADLINE_NS || (now > start + ASLEEP_NS && now > look &&
+                                          sleeps_deeply(s->tid)))
             return PB_STOP_TIMEOUT;
-        }
+        if (now > look)
+            look = now + LOOK_NS;
         s->since = now; /* it was still running then */
-        if (now - start < SPIN_NS)
-            continue;
         sigtimedwait(&child, NULL, &nap);
     }
+}
+
+enum pb_stop_result pb_stop_await(struct pb_stop *s)
+{
+    uint64_t start = s->since, now;
+    enum pb_stop_result rc = PB_STOP_OK;
+    bool done;
+
+    do {
+        now = pb_clock_ns();
+        done = is_answered(s, &rc);
+        if (!done)
+            s->since = now;
+    } while (!done && now - start < SPIN_NS);
+    if (!done) {
+        /* It may need the very CPU that this thread has. */
+        pb_hurry_rest();
+        rc = await_long(s, start);
+        pb_hurry_again();
+    }
+    if (s->stopped)
+        pb_arch_restart_interrupted(s->tid);
+    if (rc == PB_STOP_TIMEOUT)
+        pb_stop_end(s);
+    return rc;
 }
 
 enum pb_stop_result pb_stop_begin(struct pb_stop *s, pid_t pid, pid_t tid, bool even_blocked)
@@ -102,11 +189,9 @@ double pb_stop_end(struct pb_stop *s)
 
     if (!s->seized)
         return 0;
-    /*
-     * DETACH needs a stopped thread. One that never stopped stays seized until
-     * this process ends; the request is harmless and is consumed then.
-     */
-    ptrace(PTRACE_DETACH, s->tid, NULL, (void *)(long)s->signal);
+    if (ptrace(PTRACE_DETACH, s->tid, NULL, (void *)(long)s->signal) < 0 && !s->stopped &&
+        late.n < LATE_MAX)
+        late.tids[late.n++] = s->tid;
     us = (double)(pb_clock_ns() - s->since) / 1000.0;
     s->seized = s->stopped = false;
     return us;

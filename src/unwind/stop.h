@@ -26,7 +26,7 @@ enum pb_stop_result {
     PB_STOP_BLOCKED, /* it went to sleep in the meantime: read it without a stop */
     PB_STOP_GONE,
     PB_STOP_DENIED,  /* traced by another process, or not permitted */
-    PB_STOP_TIMEOUT,
+    PB_STOP_TIMEOUT, /* it sleeps where nothing can wake it, or has had no CPU for long */
 };
 
 struct pb_stop {
@@ -46,6 +46,11 @@ enum pb_stop_result pb_stop_request(struct pb_stop *s, pid_t tid);
 enum pb_stop_result pb_stop_await(struct pb_stop *s);
 /* Lets the thread go; returns for how long at most it was held, in microseconds. Idempotent. */
 double pb_stop_end(struct pb_stop *s);
+/*
+ * Lets those go that stopped after they had been given up. Begin does it, too; to be called now and
+ * then by who does not end and may not stop another for long.
+ */
+void pb_stop_tidy(void);
 
 /* General registers of the held thread as PTRACE_GETREGSET gives them; bytes, or 0. */
 size_t pb_stop_registers(const struct pb_stop *s, void *buf, size_t cap);
