@@ -92,3 +92,12 @@ def test_comm_ms_is_what_was_in_the_step(pair):
     rows = pair.rows("SELECT step_ms, comm_ms FROM python.training_logs WHERE step_ms > 0", 0)
     assert rows and all(row["comm_ms"] <= row["step_ms"] + 0.01 for row in rows), rows
     assert any(row["comm_ms"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_norms_of_gradients_that_are_spread_over_ranks(pair, rank):
+    norms, = re.findall(r"^norms %d (.*)$" % rank, pair.job.text(), re.M)
+    rows = pair.rows("SELECT grad_norm FROM python.training_logs WHERE grad_norm IS NOT NULL "
+                     "ORDER BY step", rank)
+    assert [row["grad_norm"] for row in rows] == pytest.approx(json.loads(norms), rel=1e-6)
+    assert len(rows) == 4

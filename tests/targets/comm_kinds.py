@@ -23,6 +23,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 PARTS = []
+NORMS = []  # of gradients, one for each step that cuts them
 
 
 def part(function):
@@ -35,10 +36,13 @@ def model():
     return nn.Sequential(nn.Linear(12, 10), nn.ReLU(), nn.Linear(10, 3))
 
 
-def train(net, optimizer, steps=2):
+def train(net, optimizer, steps=2, clip=None):
     for _ in range(steps):
         optimizer.zero_grad()
         net(torch.ones(4, 12)).sum().backward()
+        if clip:
+            norm = clip(0.5)
+            NORMS.append(float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm))
         optimizer.step()
 
 
@@ -96,14 +100,15 @@ def zero(rank, pair):
 @part
 def fsdp(rank, pair):
     net = FullyShardedDataParallel(model(), device_id=torch.device("cpu"))
-    train(net, torch.optim.SGD(net.parameters(), lr=0.1))
+    train(net, torch.optim.SGD(net.parameters(), lr=0.1), clip=net.clip_grad_norm_)
 
 
 @part
 def fsdp2(rank, pair):
     net = model()
     fully_shard(net)
-    train(net, torch.optim.SGD(net.parameters(), lr=0.1))
+    train(net, torch.optim.SGD(net.parameters(), lr=0.1),
+          clip=lambda most: nn.utils.clip_grad_norm_(net.parameters(), most))
 
 
 @part
@@ -123,7 +128,8 @@ def recorded():
 
 def tell(rank, book):
     """In one write: the ranks have the same file."""
-    os.write(1, ("book %d %s\nend of book %d\n" % (rank, json.dumps(book), rank)).encode())
+    os.write(1, ("norms %d %s\nbook %d %s\nend of book %d\n" % (
+        rank, json.dumps(NORMS), rank, json.dumps(book), rank)).encode())
 
 
 def run(rank, port, go):

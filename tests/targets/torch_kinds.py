@@ -13,6 +13,7 @@ import weakref
 sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
 
 import torch  # noqa: E402
+import torch.distributed.fsdp  # noqa: E402, F401: its clip_grad_norm_ is watched, too
 from torch import distributed, nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
@@ -246,7 +247,8 @@ def surroundings():
     names = {name: getattr(torch.ops.profiler, "_record_function_" + name)
              for name in ("enter", "enter_new", "exit")}
     known = [torch.stack, torch.linalg.vector_norm, torch._C._set_grad_enabled, torch.max,
-             torch._amp_foreach_non_finite_check_and_unscale_, torch._C._VariableFunctions.norm]
+             torch._amp_foreach_non_finite_check_and_unscale_, torch._C._VariableFunctions.norm,
+             torch.clamp]
     inner = [names["exit"]._RecordFunction._op] + [packet._op for packet in names.values()]
     return {
         "slots": {ctypes.c_void_p.from_address(id(kind) + CALL_SLOT).value

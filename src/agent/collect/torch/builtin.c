@@ -67,11 +67,64 @@ static void after_stack(struct pb_torch *t, const struct arguments *a, struct _o
     t->stacked = result;
 }
 
+/* Has every rank the whole of this tensor, which is spread over ranks in name only? */
+static bool is_replicated(const struct pb_py *py, struct _object *tensor)
+{
+    struct _object *places = py->PyObject_GetAttrString(tensor, "placements");
+    ssize_t n = places ? py->PyTuple_Size(places) : -1;
+    bool yes = n >= 0;
+
+    for (ssize_t i = 0; yes && i < n; i++) {
+        struct _object *is = py->PyObject_GetAttrString(py->PyTuple_GetItem(places, i),
+                                                        "is_replicate");
+        struct _object *answer = is ? py->PyObject_CallFunction(is, NULL) : NULL;
+
+        yes = answer && py->PyObject_IsTrue(answer) == 1;
+        py->Py_DecRef(answer);
+        py->Py_DecRef(is);
+    }
+    py->PyErr_Clear();
+    py->Py_DecRef(places);
+    return yes;
+}
+
+static void note_norm(struct pb_torch *t, struct _object *norm)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *local = py->PyObject_GetAttrString(norm, "_local_tensor");
+
+    py->PyErr_Clear();
+    if (!local || is_replicated(py, norm))
+        pb_torch_value_note(t, &t->norm, local ? local : norm);
+    py->Py_DecRef(local);
+}
+
 static void after_norm(struct pb_torch *t, const struct arguments *a, struct _object *result)
 {
     if (t->stacked && argument(t, a, 0) == t->stacked &&
         pb_torch_called_from(t, t->clip_globals))
-        pb_torch_value_note(t, &t->norm, result);
+        note_norm(t, result);
+}
+
+/* FullyShardedDataParallel.clip_grad_norm_ cuts the factor that it has made of the norm. */
+static void after_clamp(struct pb_torch *t, const struct arguments *a, struct _object *result)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *frame, *locals, *norm;
+
+    (void)a;
+    (void)result;
+    if (!t->fsdp_globals || py->PyEval_GetGlobals() != t->fsdp_globals)
+        return;
+    frame = pb_torch_frame(py, 0);
+    locals = frame ? py->PyObject_GetAttrString(frame, "f_locals") : NULL;
+    norm = locals ? py->PyMapping_GetItemString(locals, "total_norm") : NULL;
+    py->PyErr_Clear();
+    if (norm)
+        note_norm(t, norm);
+    py->Py_DecRef(norm);
+    py->Py_DecRef(locals);
+    py->Py_DecRef(frame);
 }
 
 /* (gradients, found_inf, inverse of the scale), after backward and before the step. */
@@ -102,6 +155,7 @@ static const struct what {
     [PB_TORCH_BUILTIN_MAX_OLD] = {"max", after_norm, false},
     [PB_TORCH_BUILTIN_UNSCALE] = {"_amp_foreach_non_finite_check_and_unscale_",
                                   after_unscale, false},
+    [PB_TORCH_BUILTIN_CLAMP] = {"clamp", after_clamp, false},
 };
 
 static struct _object *seen(struct pb_torch *t, int id, const struct arguments *a,
@@ -310,9 +364,19 @@ void pb_torch_builtins_enter(struct pb_torch *t, struct pb_err *err)
         pb_torch_builtin_put(t, PB_TORCH_BUILTIN_MAX_OLD);
     }
     py->Py_DecRef(total);
+    pb_torch_builtins_look(t);
     if (!seen)
         pb_err_set(err, PB_FAIL, "norms of gradients and scales of losses are not seen%s",
                    py->minor < 8 ? " before Python 3.8" : "");
+}
+
+void pb_torch_builtins_look(struct pb_torch *t)
+{
+    if (!t->fsdp_globals)
+        t->fsdp_globals = pb_torch_attribute(
+            &t->self->py, "torch.distributed.fsdp.fully_sharded_data_parallel", "__dict__");
+    if (t->fsdp_globals)
+        pb_torch_builtin_put(t, PB_TORCH_BUILTIN_CLAMP);
 }
 
 void pb_torch_builtins_leave(struct pb_torch *t)

@@ -133,6 +133,7 @@ static void look(struct pb_self *self, uint64_t now)
     pb_torch_steps_look(t);
     /* Classes that were made since, and those that somebody else has reset. */
     pb_torch_slots_look(t, now);
+    pb_torch_builtins_look(t);
     pb_torch_oom_look(t);
     if (t->note[0] && !t->period_said)
         pb_torch_say(t);

@@ -55,7 +55,7 @@ enum {
 /* C functions of torch that are replaced: X(id). What and where: builtin.c. */
 #define PB_TORCH_BUILTINS(X)                                                                      \
     X(ENTER) X(EXIT) X(ENTER_OLD) X(EXIT_OLD) X(GRAD_MODE) X(STACK) X(NORM) X(NORM_OLD)           \
-    X(MAX_OLD) X(UNSCALE)
+    X(MAX_OLD) X(UNSCALE) X(CLAMP)
 
 enum pb_torch_builtin_id {
 #define X(id) PB_TORCH_BUILTIN_##id,
@@ -268,7 +268,7 @@ struct pb_torch {
     struct pb_torch_loss loss;
     struct pb_cuda_value norm, unscale;
     struct _object *stacked; /* borrowed: the last result of torch.stack */
-    struct _object *clip_globals;
+    struct _object *clip_globals, *fsdp_globals;
     unsigned late_at, late_n;
     struct _object *dtypes[PB_CUDA_KINDS], *grad_enabled, *float_type;
     struct _object *numel, *data_ptr; /* of the class Tensor */
@@ -421,6 +421,8 @@ void pb_torch_oom_check(struct pb_torch *t, const struct pb_torch_call *call, ui
 /* builtin.c: functions of torch that tell a value. False: this torch has no such function. */
 bool pb_torch_builtin_put(struct pb_torch *t, enum pb_torch_builtin_id id);
 void pb_torch_builtins_enter(struct pb_torch *t, struct pb_err *err);
+/* Those of a library that was imported since. */
+void pb_torch_builtins_look(struct pb_torch *t);
 void pb_torch_builtins_leave(struct pb_torch *t);
 
 /* frame.c: who calls. Depth 0 is the innermost Python function. No exception pending. */
