@@ -22,6 +22,9 @@
 #define EQUAL_READS_NO_PAUSE 16
 #define TRIES 3
 #define TRIES_NO_PAUSE 50
+/* For a thread that was held in the midst of a call to move on, on a CPU that others want, too. */
+#define MOVE_ON_NS 20000000u
+#define MOVE_ON_NAP_NS 100000
 
 static void copy_stack(const struct pb_capture_opts *o, size_t max,
                        const struct pb_capture_room *room, struct pb_arena *a,
@@ -75,6 +78,14 @@ static bool same_wait(const struct pb_proc_wait *x, const struct pb_proc_wait *y
     return x->blocked == y->blocked && x->nr == y->nr && x->sp == y->sp && x->pc == y->pc;
 }
 
+/* How often the thread was given a CPU; 0: not known. */
+static uint64_t runs_of(const struct pb_capture_opts *o, pid_t tid)
+{
+    uint64_t runs, ns;
+
+    return pb_proc_schedstat(o->pid, tid, &runs, &ns) ? runs : 0;
+}
+
 /*
  * Reads a sleeping thread; true when it slept all the while. To wake up it must be put on a
  * processor, which is counted; only without that count its system call is looked at again.
@@ -83,8 +94,8 @@ static bool try_blocked(const struct pb_capture_opts *o, struct pb_arena *a, str
 {
     struct pb_proc_wait again;
     struct pb_py_copy copy = {0};
-    uint64_t runs = 0, runs_again = 0, ns;
-    bool counted = pb_proc_schedstat(o->pid, c->tid, &runs, &ns), ok;
+    uint64_t runs = runs_of(o, c->tid);
+    bool ok;
 
     pb_proc_wait(&c->wait, o->pid, c->tid);
     if (!c->wait.readable || !c->wait.blocked)
@@ -95,8 +106,8 @@ static bool try_blocked(const struct pb_capture_opts *o, struct pb_arena *a, str
         pb_regs_from_sp_pc(&c->regs, c->wait.sp, c->wait.pc);
         copy_stack(o, STACK_MAX, NULL, a, c);
     }
-    if (counted)
-        return pb_proc_schedstat(o->pid, c->tid, &runs_again, &ns) && runs == runs_again && ok;
+    if (runs)
+        return runs_of(o, c->tid) == runs && ok;
     pb_proc_wait(&again, o->pid, c->tid);
     return ok && same_wait(&c->wait, &again);
 }
@@ -198,8 +209,9 @@ void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop
     }
 }
 
+/* ret_runs: how often it had been given a CPU when it was held, if its stack was torn. */
 static enum pb_stop_result capture_stopped(const struct pb_capture_opts *o, struct pb_arena *a,
-                                           struct pb_capture *c)
+                                           struct pb_capture *c, uint64_t *ret_runs)
 {
     struct pb_proc_wait wait = c->wait;
     struct pb_capture_room room;
@@ -213,12 +225,25 @@ static enum pb_stop_result capture_stopped(const struct pb_capture_opts *o, stru
     if (rc == PB_STOP_OK) {
         pb_capture_held(o, &stop, &room, a, c);
         c->torn = c->torn || pb_py_just_begun(o->py, &c->python);
+        if (c->torn)
+            *ret_runs = runs_of(o, c->tid);
         c->pause_us = pb_stop_end(&stop);
         c->wait = wait;
         c->wait.blocked = false;
     }
     pb_hurry_end(&hurry);
     return rc;
+}
+
+/* Held again at once it might be found where it was: a stop needs no instruction of its own. */
+static void let_move_on(const struct pb_capture_opts *o, pid_t tid, uint64_t runs)
+{
+    const struct timespec nap = {0, MOVE_ON_NAP_NS};
+    uint64_t end = pb_clock_ns() + MOVE_ON_NS;
+
+    do {
+        nanosleep(&nap, NULL);
+    } while (runs && runs_of(o, tid) == runs && pb_clock_ns() < end);
 }
 
 static bool running_is_enough(const struct pb_capture_opts *o, const struct pb_capture *c)
@@ -237,6 +262,7 @@ void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, uint64_t tsta
     c->tstate = tstate;
     for (int i = 0; i < tries; i++) {
         enum pb_stop_result rc;
+        uint64_t runs = 0;
 
         if (try_blocked(o, a, c))
             return;
@@ -250,12 +276,14 @@ void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, uint64_t tsta
         }
         if (never)
             continue;
-        rc = capture_stopped(o, a, c);
+        rc = capture_stopped(o, a, c, &runs);
         if (rc == PB_STOP_OK && !c->torn)
             return;
         c->gone = rc == PB_STOP_GONE;
         if (c->gone || rc == PB_STOP_DENIED || rc == PB_STOP_TIMEOUT)
             break;
+        if (rc == PB_STOP_OK && i + 1 < tries)
+            let_move_on(o, c->tid, runs);
     }
     c->torn = true;
     if (o->native && !c->has_regs && !c->native_note)
