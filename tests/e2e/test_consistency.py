@@ -31,10 +31,13 @@ def busy(shared, tmp_path_factory):
 
 
 def test_no_snapshot_is_wrong(busy):
-    tally = take(*busy, SNAPSHOTS)
-    assert tally.wrong == 0, tally.examples[:5]
-    assert tally.torn <= 0.02 * tally.stacks
-    assert len(tally.depths) > 3
+    depths, rounds = set(), 0
+    while len(depths) <= 3:  # threads that move on, however seldom they may
+        tally = take(*busy, SNAPSHOTS)
+        assert tally.wrong == 0, tally.examples[:5]
+        assert tally.torn <= 0.02 * tally.stacks
+        depths, rounds = depths | tally.depths, rounds + 1
+        assert rounds <= 10
 
 
 def test_without_a_pause_torn_is_marked(busy):

@@ -157,6 +157,8 @@ def test_agents(node, any_py, start):
     assert rows[0]["process"].startswith("%d-" % target.pid) and rows[0]["version"]
     assert "memory" in [r["collector"] for r in rows]
     assert node.rows("SELECT attached FROM system.process", target.pid) == [{"attached": True}]
+    # One that has left no rows is not spoken of any more.
+    agents.eventually(lambda: node.rows("SELECT 1 FROM python.memory LIMIT 1", target.pid))
     target.stop()
     assert [r["state"] for r in node.rows(sql, target.pid)][0] == "killed"
 
