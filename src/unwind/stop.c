@@ -14,8 +14,6 @@
 #include "host/proc.h"
 #include "unwind/hurry.h"
 
-/* In an uninterruptible sleep a thread does not stop; others may be held meanwhile. */
-#define ASLEEP_NS 50000000u
 /* One that runs, or waits for a CPU, stops as soon as it has one. */
 #define DEADLINE_NS 10000000000ull
 /* How often its state is asked for. */
@@ -117,7 +115,7 @@ static bool is_answered(struct pb_stop *s, enum pb_stop_result *ret)
 }
 
 /* Until it has stopped, or will not in time. */
-static enum pb_stop_result await_long(struct pb_stop *s, uint64_t start)
+static enum pb_stop_result await_long(struct pb_stop *s, uint64_t start, uint64_t asleep_ns)
 {
     const struct timespec nap = {0, NAP_NS};
     uint64_t look = start + LOOK_NS;
@@ -131,8 +129,8 @@ static enum pb_stop_result await_long(struct pb_stop *s, uint64_t start)
 
         if (is_answered(s, &rc))
             return rc;
-        if (now > start + DEADLINE_NS || (now > start + ASLEEP_NS && now > look &&
-                                          sleeps_deeply(s->tid)))
+        if (now > start + DEADLINE_NS ||
+            (now > look && now > start + asleep_ns && sleeps_deeply(s->tid)))
             return PB_STOP_TIMEOUT;
         if (now > look)
             look = now + LOOK_NS;
@@ -141,7 +139,7 @@ static enum pb_stop_result await_long(struct pb_stop *s, uint64_t start)
     }
 }
 
-enum pb_stop_result pb_stop_await(struct pb_stop *s)
+enum pb_stop_result pb_stop_await(struct pb_stop *s, uint64_t asleep_ns)
 {
     uint64_t start = s->since, now;
     enum pb_stop_result rc = PB_STOP_OK;
@@ -156,7 +154,7 @@ enum pb_stop_result pb_stop_await(struct pb_stop *s)
     if (!done) {
         /* It may need the very CPU that this thread has. */
         pb_hurry_rest();
-        rc = await_long(s, start);
+        rc = await_long(s, start, asleep_ns);
         pb_hurry_again();
     }
     if (s->stopped)
@@ -180,7 +178,7 @@ enum pb_stop_result pb_stop_begin(struct pb_stop *s, pid_t pid, pid_t tid, bool 
         }
     }
     rc = pb_stop_request(s, tid);
-    return rc == PB_STOP_OK ? pb_stop_await(s) : rc;
+    return rc == PB_STOP_OK ? pb_stop_await(s, PB_STOP_ALONE_NS) : rc;
 }
 
 double pb_stop_end(struct pb_stop *s)

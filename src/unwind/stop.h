@@ -41,9 +41,15 @@ struct pb_stop {
  * system call is left alone.
  */
 enum pb_stop_result pb_stop_begin(struct pb_stop *s, pid_t pid, pid_t tid, bool even_blocked);
-/* The two halves of begin, for stopping many threads at about the same time. */
+/*
+ * The two halves of begin, for stopping many threads at about the same time. asleep_ns: how long
+ * for one in an uninterruptible sleep, which does not stop before it wakes up.
+ */
 enum pb_stop_result pb_stop_request(struct pb_stop *s, pid_t tid);
-enum pb_stop_result pb_stop_await(struct pb_stop *s);
+enum pb_stop_result pb_stop_await(struct pb_stop *s, uint64_t asleep_ns);
+/* Of one thread alone, and of many: those that stopped are held meanwhile. */
+#define PB_STOP_ALONE_NS 2000000000u
+#define PB_STOP_MANY_NS 50000000u
 /* Lets the thread go; returns for how long at most it was held, in microseconds. Idempotent. */
 double pb_stop_end(struct pb_stop *s);
 /*
