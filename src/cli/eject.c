@@ -1,6 +1,7 @@
 /*
  * probing TARGET eject - stop the agent in a process.
  */
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -9,7 +10,7 @@
 #include "host/proc.h"
 
 #define EJECT_TIMEOUT_MS 10000
-/* From the agent's last word to the end of its folder. */
+/* From the agent's last word to the end of its folder and its thread. */
 #define LEAVING_NS 2000000000ull
 #define NAP_US 200
 
@@ -26,11 +27,26 @@ const struct pb_cmd pb_cmd_eject = {
     .run = run,
 };
 
-static void await_end(pid_t pid)
+/* What it has open it closes before that. */
+static bool has_its_thread(pid_t pid, struct pb_arena *a)
+{
+    struct pb_err ignored = {0};
+    struct pb_proc_stat stat;
+    pid_t *tids;
+    int n = pb_proc_threads(pid, a, &tids, &ignored);
+
+    for (int i = 0; i < n; i++)
+        if (tids[i] != pid && pb_proc_stat(&stat, pid, tids[i], &ignored) == 0 &&
+            strcmp(stat.comm, "probing") == 0)
+            return true;
+    return false;
+}
+
+static void await_end(pid_t pid, struct pb_arena *a)
 {
     uint64_t until = pb_clock_ns() + LEAVING_NS;
 
-    while (pb_agent_present(pid) && pb_clock_ns() < until)
+    while ((pb_agent_present(pid) || has_its_thread(pid, a)) && pb_clock_ns() < until)
         usleep(NAP_US);
 }
 
@@ -56,7 +72,7 @@ static int run(struct pb_ctx *ctx)
     if (result != PB_WIRE_OK)
         return pb_err_set(&ctx->err, PB_FAIL, "%d: %s", (int)ctx->pid,
                           why && *why ? why : "the agent did not stop");
-    await_end(ctx->pid);
+    await_end(ctx->pid, &ctx->arena);
     pb_print_f(&ctx->out, "Removed probes from process %d\n", (int)ctx->pid);
     return 0;
 }
