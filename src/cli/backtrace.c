@@ -9,6 +9,7 @@
 #include "cli/nodelink.h"
 #include "show/stack.h"
 #include "unwind/snapshot.h"
+#include "unwind/stop.h"
 
 static int run(struct pb_ctx *ctx);
 
@@ -123,11 +124,15 @@ static const char *remote_path(struct pb_ctx *ctx, const struct pb_snapshot_opts
     return path;
 }
 
-/* Sleeps in parts, since usleep need not take more than a second. */
+/* Sleeps in parts: usleep need not take more than a second, and a thread may yet stop. */
 static void pause_between(double secs)
 {
-    for (; secs > 0; secs -= 0.5)
-        usleep((useconds_t)((secs < 0.5 ? secs : 0.5) * 1e6));
+    double part;
+
+    for (; secs > 0; secs -= part) {
+        part = pb_stop_tidy() ? 0.02 : 0.5;
+        usleep((useconds_t)((secs < part ? secs : part) * 1e6));
+    }
 }
 
 struct place {

@@ -1,7 +1,6 @@
 /*
  * probing TARGET eject - stop the agent in a process.
  */
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,26 +26,12 @@ const struct pb_cmd pb_cmd_eject = {
     .run = run,
 };
 
-/* What it has open it closes before that. */
-static bool has_its_thread(pid_t pid, struct pb_arena *a)
-{
-    struct pb_err ignored = {0};
-    struct pb_proc_stat stat;
-    pid_t *tids;
-    int n = pb_proc_threads(pid, a, &tids, &ignored);
-
-    for (int i = 0; i < n; i++)
-        if (tids[i] != pid && pb_proc_stat(&stat, pid, tids[i], &ignored) == 0 &&
-            strcmp(stat.comm, "probing") == 0)
-            return true;
-    return false;
-}
-
+/* What its thread has open it closes before it ends. */
 static void await_end(pid_t pid, struct pb_arena *a)
 {
     uint64_t until = pb_clock_ns() + LEAVING_NS;
 
-    while ((pb_agent_present(pid) || has_its_thread(pid, a)) && pb_clock_ns() < until)
+    while ((pb_agent_present(pid) || pb_agent_thread(pid, a)) && pb_clock_ns() < until)
         usleep(NAP_US);
 }
 

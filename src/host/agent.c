@@ -110,6 +110,19 @@ bool pb_agent_present(pid_t pid)
     return fd >= 0;
 }
 
+pid_t pb_agent_thread(pid_t pid, struct pb_arena *a)
+{
+    struct pb_proc_stat st;
+    pid_t *tids;
+    int n = pb_proc_threads(pid, a, &tids, NULL);
+
+    for (int i = 0; i < n; i++)
+        if (tids[i] != pid && pb_proc_stat(&st, pid, tids[i], NULL) == 0 &&
+            strcmp(st.comm, "probing") == 0)
+            return tids[i];
+    return 0;
+}
+
 /* Waits for the socket; 0 is forever. */
 static int wait_for(const struct pb_agent *a, short events, uint64_t deadline, struct pb_err *err)
 {

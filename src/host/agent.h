@@ -29,6 +29,8 @@ struct pb_agent {
 
 /* Does an agent listen in this process? A socket that exec left behind does not count. */
 bool pb_agent_present(pid_t pid);
+/* The agent's own thread, which carries its name; 0: there is none. */
+pid_t pb_agent_thread(pid_t pid, struct pb_arena *a);
 /*
  * Connects and reads HELLO; sweeps up after killed processes on the way.
  * PB_NO_TARGET when there is no agent in the process.

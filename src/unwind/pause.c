@@ -24,7 +24,7 @@ double pb_pause_capture(const struct pb_capture_opts *o, struct pb_work *work, s
         pb_stop_request(&stops[i], tids[i]);
     for (size_t i = 0; i < ntids; i++)
         if (stops[i].seized)
-            pb_stop_await(&stops[i], PB_STOP_MANY_NS);
+            pb_stop_await(&stops[i], true);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < ntids; j++) {
             if (tids[j] != work[i].tid || !stops[j].stopped)

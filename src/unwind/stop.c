@@ -14,8 +14,13 @@
 #include "host/proc.h"
 #include "unwind/hurry.h"
 
-/* One that runs, or waits for a CPU, stops as soon as it has one. */
-#define DEADLINE_NS 10000000000ull
+/*
+ * How long one is waited for that sleeps uninterruptibly, and one that runs or waits for a CPU: it
+ * stops as soon as it has one. Less while others are held for it.
+ */
+static const struct patience {
+    uint64_t asleep_ns, running_ns;
+} alone = {2000000000u, 10000000000u}, among_others = {50000000u, 2000000000u};
 /* How often its state is asked for. */
 #define LOOK_NS 25000000u
 #define LATE_MAX 64
@@ -42,7 +47,7 @@ static int signal_of(int status)
     return status >> 16 == 0 ? WSTOPSIG(status) : 0;
 }
 
-void pb_stop_tidy(void)
+size_t pb_stop_tidy(void)
 {
     for (size_t i = late.n; i-- > 0;) {
         pid_t tid = late.tids[i];
@@ -57,6 +62,7 @@ void pb_stop_tidy(void)
         }
         late.tids[i] = late.tids[--late.n];
     }
+    return late.n;
 }
 
 static bool is_late(pid_t tid)
@@ -115,7 +121,8 @@ static bool is_answered(struct pb_stop *s, enum pb_stop_result *ret)
 }
 
 /* Until it has stopped, or will not in time. */
-static enum pb_stop_result await_long(struct pb_stop *s, uint64_t start, uint64_t asleep_ns)
+static enum pb_stop_result await_long(struct pb_stop *s, uint64_t start,
+                                      const struct patience *p)
 {
     const struct timespec nap = {0, NAP_NS};
     uint64_t look = start + LOOK_NS;
@@ -129,8 +136,8 @@ static enum pb_stop_result await_long(struct pb_stop *s, uint64_t start, uint64_
 
         if (is_answered(s, &rc))
             return rc;
-        if (now > start + DEADLINE_NS ||
-            (now > look && now > start + asleep_ns && sleeps_deeply(s->tid)))
+        if (now > start + p->running_ns ||
+            (now > look && now > start + p->asleep_ns && sleeps_deeply(s->tid)))
             return PB_STOP_TIMEOUT;
         if (now > look)
             look = now + LOOK_NS;
@@ -139,7 +146,7 @@ static enum pb_stop_result await_long(struct pb_stop *s, uint64_t start, uint64_
     }
 }
 
-enum pb_stop_result pb_stop_await(struct pb_stop *s, uint64_t asleep_ns)
+enum pb_stop_result pb_stop_await(struct pb_stop *s, bool others_held)
 {
     uint64_t start = s->since, now;
     enum pb_stop_result rc = PB_STOP_OK;
@@ -154,7 +161,7 @@ enum pb_stop_result pb_stop_await(struct pb_stop *s, uint64_t asleep_ns)
     if (!done) {
         /* It may need the very CPU that this thread has. */
         pb_hurry_rest();
-        rc = await_long(s, start, asleep_ns);
+        rc = await_long(s, start, others_held ? &among_others : &alone);
         pb_hurry_again();
     }
     if (s->stopped)
@@ -178,7 +185,7 @@ enum pb_stop_result pb_stop_begin(struct pb_stop *s, pid_t pid, pid_t tid, bool 
         }
     }
     rc = pb_stop_request(s, tid);
-    return rc == PB_STOP_OK ? pb_stop_await(s, PB_STOP_ALONE_NS) : rc;
+    return rc == PB_STOP_OK ? pb_stop_await(s, false) : rc;
 }
 
 double pb_stop_end(struct pb_stop *s)

@@ -42,21 +42,18 @@ struct pb_stop {
  */
 enum pb_stop_result pb_stop_begin(struct pb_stop *s, pid_t pid, pid_t tid, bool even_blocked);
 /*
- * The two halves of begin, for stopping many threads at about the same time. asleep_ns: how long
- * for one in an uninterruptible sleep, which does not stop before it wakes up.
+ * The two halves of begin, for stopping many threads at about the same time. Where others are held
+ * meanwhile, one that sleeps uninterruptibly or has no CPU is given up sooner.
  */
 enum pb_stop_result pb_stop_request(struct pb_stop *s, pid_t tid);
-enum pb_stop_result pb_stop_await(struct pb_stop *s, uint64_t asleep_ns);
-/* Of one thread alone, and of many: those that stopped are held meanwhile. */
-#define PB_STOP_ALONE_NS 2000000000u
-#define PB_STOP_MANY_NS 50000000u
+enum pb_stop_result pb_stop_await(struct pb_stop *s, bool others_held);
 /* Lets the thread go; returns for how long at most it was held, in microseconds. Idempotent. */
 double pb_stop_end(struct pb_stop *s);
 /*
- * Lets those go that stopped after they had been given up. Begin does it, too; to be called now and
- * then by who does not end and may not stop another for long.
+ * Lets those go that stopped after they had been given up; returns how many have not stopped yet.
+ * Begin does it, too; to be called now and then by who goes on without stopping another.
  */
-void pb_stop_tidy(void);
+size_t pb_stop_tidy(void);
 
 /* General registers of the held thread as PTRACE_GETREGSET gives them; bytes, or 0. */
 size_t pb_stop_registers(const struct pb_stop *s, void *buf, size_t cap);

@@ -3,10 +3,10 @@
  * the collector that works in the program's own threads.
  */
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "host/agent.h"
 #include "host/proc.h"
 #include "node/sampler.h"
 #include "node/tables/common.h"
@@ -86,19 +86,13 @@ static void add_parts(struct pb_node *n, struct pb_rows *rows)
     pb_live_common(rows, row, n->host, getpid(), -1);
 }
 
-/* CPU time of the agent's own thread, which carries its name; below 0: not to be found. */
+/* CPU time of the agent's own thread; below 0: not to be found. */
 static double agent_cpu_ms(pid_t pid, struct pb_arena *a)
 {
-    struct pb_proc_stat st;
-    pid_t *tids;
-    int n = pb_proc_threads(pid, a, &tids, NULL);
+    pid_t tid = pb_agent_thread(pid, a);
     uint64_t runs, ns;
 
-    for (int i = 0; i < n; i++)
-        if (pb_proc_stat(&st, pid, tids[i], NULL) == 0 && strcmp(st.comm, "probing") == 0 &&
-            pb_proc_schedstat(pid, tids[i], &runs, &ns))
-            return (double)ns / 1e6;
-    return -1;
+    return tid && pb_proc_schedstat(pid, tid, &runs, &ns) ? (double)ns / 1e6 : -1;
 }
 
 static void add_agent(struct pb_rows *rows, const struct pb_store *s, struct pb_arena *a)

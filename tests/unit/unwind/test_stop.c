@@ -110,12 +110,13 @@ static void test_one_that_sleeps_deeply(void **state)
     assert_true(becomes(pid, 'D'));
     assert_int_equal(pb_stop_begin(&stop, pid, pid, true), PB_STOP_TIMEOUT);
     assert_int_equal(pb_stop_end(&stop), 0);
+    assert_int_equal(pb_stop_tidy(), 1);
     assert_int_equal(pb_stop_begin(&stop, pid, pid, true), PB_STOP_TIMEOUT);
     /* It stops when it wakes up, and is let go. */
     *go = 1;
     assert_true(becomes(pid, 't'));
     assert_int_equal(*count, 0);
-    pb_stop_tidy();
+    assert_int_equal(pb_stop_tidy(), 0);
     assert_true(counts_on(count));
     assert_int_equal(pb_stop_begin(&stop, pid, pid, true), PB_STOP_OK);
     pb_stop_end(&stop);
