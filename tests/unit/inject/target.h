@@ -74,7 +74,6 @@ static inline pid_t target_begin(void (*f)(void *arg), void *arg)
 static inline pid_t target_python(const char *script)
 {
     int out[2];
-    char ready;
     pid_t pid;
 
     assert_int_equal(pipe(out), 0);
@@ -89,8 +88,7 @@ static inline pid_t target_python(const char *script)
         _exit(127);
     }
     close(out[1]);
-    assert_int_equal(read(out[0], &ready, 1), 1);
-    close(out[0]);
+    await_line(out[0]);
     return pid;
 }
 

@@ -28,7 +28,6 @@ static void program_names(void **state)
 static pid_t start(const char *program, const char *flag, const char *code)
 {
     int in[2], out[2];
-    char ready;
     pid_t pid;
 
     assert_int_equal(pipe(in), 0);
@@ -45,8 +44,7 @@ static pid_t start(const char *program, const char *flag, const char *code)
     }
     close(in[0]);
     close(out[1]);
-    assert_int_equal(read(out[0], &ready, 1), 1);
-    close(out[0]);
+    await_line(out[0]);
     return pid;
 }
 
