@@ -25,14 +25,17 @@ HALF = ["torch.collect=on", "torch.sample_rate=0.5", "torch.gpu=on"]
 
 
 def report(times, turns, half):
-    for name in STATES:
+    names = list(dict.fromkeys(turn[0] for turn in turns))
+    for name in names:
         print("%-8s median %.3f ms a step" % (name, pace.pooled(times, turns, name)))
-    for name in list(STATES)[1:]:
+    for name in names[1:]:
         print("%-8s to bare: %s" % (name, pace.compare(times, turns, name, "bare")))
         medians = pace.compare(times, turns, name, "bare", figure=pace.statistics.median)
         print("%-8s to bare, medians of turns: %s" % (name, medians))
-    print("modules  to hooks: %s" % pace.compare(times, turns, "modules", "hooks"))
-    print("all      to modules: %s" % pace.compare(times, turns, "all", "modules"))
+        computed = pace.compare(times, turns, name, "bare", by=pace.COMPUTED)
+        print("%-8s to bare, what the thread computes: %s" % (name, computed))
+    for name, base in zip(names[2:], names[1:]):
+        print("%-8s to %s: %s" % (name, base, pace.compare(times, turns, name, base)))
     print("a traced step to those beside it: %s" % pace.traced(times, *half))
 
 
@@ -62,19 +65,21 @@ def parse():
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=35, help="of measuring, about")
+    parser.add_argument("--states", default=",".join(STATES), help="bare and others, of %(default)s")
     parser.add_argument("--each", type=float, default=0.2, help="seconds of a turn, at least")
     return parser.parse_args()
 
 
 def watch(job, args):
     """Turns, the stretch with every other step traced, and the rows at the end of it."""
-    pace.say("runs; to be measured bare, with hooks, with modules, with all")
+    states = {name: STATES[name] for name in args.states.split(",")}
+    pace.say("runs; to be measured in the states " + ", ".join(states))
     time.sleep(1)
     job.probing("inject")
     # Costs are known and the rate has settled before anything is compared.
     job.turn(STATES["all"], 2)
     pace.say("status: " + job.status())
-    turns = job.turns(STATES, args.seconds * 0.45, args.each)
+    turns = job.turns(states, args.seconds * 0.45, args.each)
     pace.say("%d turns; now every other step" % len(turns))
     half = job.turn(HALF, args.seconds * 0.55)
     job.turn(STATES["all"], 1)
