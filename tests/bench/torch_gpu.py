@@ -65,7 +65,7 @@ def parse():
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=35, help="of measuring, about")
-    parser.add_argument("--states", default=",".join(STATES), help="bare and others, of %(default)s")
+    parser.add_argument("--states", default=",".join(STATES), help="bare and some of the others")
     parser.add_argument("--each", type=float, default=0.2, help="seconds of a turn, at least")
     return parser.parse_args()
 

@@ -8,11 +8,11 @@
 
 #define IDLE                                                                                     \
     "import os, time\n"                                                                          \
-    "os.write(1, b'.')\n"                                                                        \
+    "os.write(1, b'.\\n')\n"                                                                     \
     "while True: time.sleep(1000)\n"
 #define BUSY                                                                                     \
     "import os\n"                                                                                \
-    "os.write(1, b'.')\n"                                                                        \
+    "os.write(1, b'.\\n')\n"                                                                     \
     "n = 0\n"                                                                                    \
     "while True: n = (n * 31 + 7) % 1000003\n"
 
