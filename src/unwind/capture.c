@@ -22,6 +22,9 @@
 #define EQUAL_READS_NO_PAUSE 16
 #define TRIES 3
 #define TRIES_NO_PAUSE 50
+/* Where another tool holds it: it is let go in an instant, unless that is a debugger. */
+#define TRIES_HELD 20
+#define HELD_NS 100000000u
 /* For a thread that was held in the midst of a call to move on, on a CPU that others want, too. */
 #define MOVE_ON_NS 20000000u
 #define MOVE_ON_NAP_NS 100000
@@ -246,6 +249,18 @@ static void let_move_on(const struct pb_capture_opts *o, pid_t tid, uint64_t run
     } while (runs && runs_of(o, tid) == runs && pb_clock_ns() < end);
 }
 
+/* Another look at it holds it for an instant. False: one that stays does, or nobody. */
+static bool await_other(pid_t tid, int *tries)
+{
+    const struct timespec nap = {0, MOVE_ON_NAP_NS};
+    uint64_t end = pb_clock_ns() + HELD_NS;
+    struct pb_proc_status st = {0};
+
+    while (pb_proc_status(&st, tid, NULL) == 0 && st.tracer && pb_clock_ns() < end)
+        nanosleep(&nap, NULL);
+    return !st.tracer && ++*tries < TRIES_HELD;
+}
+
 static bool running_is_enough(const struct pb_capture_opts *o, const struct pb_capture *c)
 {
     return c->tstate && (!o->native || o->pause == PB_PAUSE_NEVER);
@@ -255,7 +270,7 @@ void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, uint64_t tsta
                        struct pb_arena *a, struct pb_capture *c)
 {
     bool never = o->pause == PB_PAUSE_NEVER;
-    int tries = never ? TRIES_NO_PAUSE : TRIES;
+    int tries = never ? TRIES_NO_PAUSE : TRIES, denied = 0;
 
     memset(c, 0, sizeof *c);
     c->tid = tid;
@@ -280,6 +295,10 @@ void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, uint64_t tsta
         if (rc == PB_STOP_OK && !c->torn)
             return;
         c->gone = rc == PB_STOP_GONE;
+        if (rc == PB_STOP_DENIED && await_other(tid, &denied)) {
+            i--;
+            continue;
+        }
         if (c->gone || rc == PB_STOP_DENIED || rc == PB_STOP_TIMEOUT)
             break;
         if (rc == PB_STOP_OK && i + 1 < tries)

@@ -1,6 +1,7 @@
 """Snapshots of busy threads whose legal stacks are all known: none may be wrong."""
 import json
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -57,3 +58,13 @@ def test_whole_process_paused(busy):
 def test_native_frames_keep_the_law(busy):
     tally = take(*busy, SNAPSHOTS // 3, "-n")
     assert tally.wrong == 0, tally.examples[:5]
+
+
+def test_two_tools_at_once(busy):
+    """Each waits while the other one holds a thread."""
+    count = SNAPSHOTS // 3
+    with ThreadPoolExecutor(2) as pool:
+        tallies = list(pool.map(lambda _: take(*busy, count, "-n"), range(2)))
+    for tally in tallies:
+        assert tally.wrong == 0, tally.examples[:5]
+        assert tally.torn <= 0.02 * tally.stacks
