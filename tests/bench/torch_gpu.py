@@ -66,6 +66,8 @@ def parse():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=35, help="of measuring, about")
     parser.add_argument("--states", default=",".join(STATES), help="bare and some of the others")
+    parser.add_argument("--share", type=float, default=0.45,
+                        help="of the time for these states, the rest is for every other step")
     parser.add_argument("--each", type=float, default=0.2, help="seconds of a turn, at least")
     return parser.parse_args()
 
@@ -79,9 +81,9 @@ def watch(job, args):
     # Costs are known and the rate has settled before anything is compared.
     job.turn(STATES["all"], 2)
     pace.say("status: " + job.status())
-    turns = job.turns(states, args.seconds * 0.45, args.each)
+    turns = job.turns(states, args.seconds * args.share, args.each)
     pace.say("%d turns; now every other step" % len(turns))
-    half = job.turn(HALF, args.seconds * 0.55)
+    half = job.turn(HALF, args.seconds * (1 - args.share))
     job.turn(STATES["all"], 1)
     pace.say("status: " + job.status())
     print("status: " + job.status())
