@@ -183,17 +183,36 @@ def compare(times, turns, name, base, by=WALL, figure=usual, how=ratio):
     return Figure(ratios)
 
 
-def traced(times, began, ended, period=2, by=WALL):
-    """
-    Where one step in so many is traced: each of these to the steps beside it, which are some
-    milliseconds away. The median is that of the usual one; the few in which more is looked at
-    (brake.c) are too few to move it.
-    """
+def beside(times, began, ended, period, by):
+    """Where one step in so many is traced: what it took, and the two untraced ones beside it."""
     took = [b[by] - a[by] for a, b in zip(times, times[1:])]
     # The first one in the list is number 1.
-    inside = [i for i in range(period - 1, len(took) - 1, period)
-              if times[i - 1][0] >= began and times[i + 2][0] <= ended]
-    return Figure(2 * took[i] / (took[i - 1] + took[i + 1]) for i in inside)
+    return [(took[i], took[i - 1], took[i + 1]) for i in range(period - 1, len(took) - 1, period)
+            if times[i - 1][0] >= began and times[i + 2][0] <= ended]
+
+
+def traced(times, began, ended, period=2, by=WALL):
+    """
+    Traced steps to those beside them, which are some milliseconds away. The median is that of the
+    usual one; the few in which more is looked at (brake.c) are too few to move it.
+    """
+    return Figure(2 * its / (before + after)
+                  for its, before, after in beside(times, began, ended, period, by))
+
+
+def traced_mean(times, began, ended, period=2, by=WALL):
+    """
+    What a traced step takes more than those beside it, in milliseconds: the mean, in which those
+    count in which more is looked at. One that was held up counts as a few usual ones.
+    """
+    found = beside(times, began, ended, period, by)
+    most = HELD_UP * statistics.median(its for its, _, _ in found)
+    added = [1000 * (min(its, most) - (min(before, most) + min(after, most)) / 2)
+             for its, before, after in found]
+    made, spread = Figure([]), 1.96 * statistics.stdev(added) / len(added) ** 0.5
+    made.count, made.middle = len(added), statistics.mean(added)
+    made.low, made.high = made.middle - spread, made.middle + spread
+    return made
 
 
 def pooled(times, turns, name, by=WALL):

@@ -1,42 +1,28 @@
 """
-What the torch collector costs a training loop on a GPU, where that goes, and what it writes there.
+What the torch collector costs a training loop on a GPU, and what it writes there.
 
-    python3 tests/bench/torch_gpu.py [TOOL] [--seconds 35]
+    python3 tests/bench/torch_gpu.py [TOOL] [--seconds 60]
 
-Needs the tool and a python3 with torch and CUDA. One process trains the GPT of examples/gpt.py; the
-collector is switched while it runs, and turns are compared with their neighbours. Ends some seconds
+Needs the tool and a python3 with torch and CUDA. As in training.py two parts that noise does not
+hide are added up: traced steps of the GPT of examples/gpt.py against those right beside them, and
+what a step costs in which nothing is traced, from a training of one module. By the clock: backward
+passes run in a thread of their own. Beside it the whole in turns of off and on. Ends some seconds
 after the time given.
 """
 import argparse
 import os
+import statistics
 import tempfile
 import time
 
 import pace
 
-# Each one has what the one before it has, and more.
-STATES = {
-    "bare": ["torch.collect=off"],
-    "hooks": ["torch.collect=on", "torch.sample_rate=0"],
-    "modules": ["torch.collect=on", "torch.sample_rate=1", "torch.gpu=off"],
-    "all": ["torch.collect=on", "torch.sample_rate=1", "torch.gpu=on"],
-}
+OFF = ["torch.collect=off"]
+IDLE = ["torch.collect=on", "torch.sample_rate=0"]
+ALL = ["torch.collect=on", "torch.sample_rate=1", "torch.gpu=on"]
 HALF = ["torch.collect=on", "torch.sample_rate=0.5", "torch.gpu=on"]
-
-
-def report(times, turns, half):
-    names = list(dict.fromkeys(turn[0] for turn in turns))
-    for name in names:
-        print("%-8s median %.3f ms a step" % (name, pace.pooled(times, turns, name)))
-    for name in names[1:]:
-        print("%-8s to bare: %s" % (name, pace.compare(times, turns, name, "bare")))
-        medians = pace.compare(times, turns, name, "bare", figure=pace.statistics.median)
-        print("%-8s to bare, medians of turns: %s" % (name, medians))
-        computed = pace.compare(times, turns, name, "bare", by=pace.COMPUTED)
-        print("%-8s to bare, what the thread computes: %s" % (name, computed))
-    for name, base in zip(names[2:], names[1:]):
-        print("%-8s to %s: %s" % (name, base, pace.compare(times, turns, name, base)))
-    print("a traced step to those beside it: %s" % pace.traced(times, *half))
+# Parts of the time: steps of one module, turns of off and on, every other step.
+LEAST, TURNS, BESIDE = 0.15, 0.2, 0.65
 
 
 def show(rows, title, count=6):
@@ -64,48 +50,75 @@ def parse():
         "PROBING_BIN", os.path.join(pace.ROOT, "build", "release", "probing")))
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=35, help="of measuring, about")
-    parser.add_argument("--states", default=",".join(STATES), help="bare and some of the others")
-    parser.add_argument("--share", type=float, default=0.45,
-                        help="of the time for these states, the rest is for every other step")
-    parser.add_argument("--each", type=float, default=0.2, help="seconds of a turn, at least")
+    parser.add_argument("--seconds", type=float, default=60, help="of measuring, about")
     return parser.parse_args()
 
 
-def watch(job, args):
+def start(args, folder, *options):
+    return pace.Job(args.tool, folder, "--device", args.device, "--seconds", args.seconds * 2 + 20,
+                    *options)
+
+
+def idle_cost(args, folder):
+    """Milliseconds that a step costs in which no module is traced."""
+    pace.say("one module on %s: a step in which nothing is traced" % args.device)
+    job = start(args, folder, "--least")
+    try:
+        job.probing("inject")
+        job.turn(ALL, 2)
+        turns = job.turns({"off": OFF, "on": IDLE}, args.seconds * LEAST, 0.12)
+        times, _ = job.end()
+    finally:
+        job.kill()
+    return pace.compare(times, turns, "on", "off", figure=statistics.median, how=pace.difference)
+
+
+def watch(args, job):
     """Turns, the stretch with every other step traced, and the rows at the end of it."""
-    states = {name: STATES[name] for name in args.states.split(",")}
-    pace.say("runs; to be measured in the states " + ", ".join(states))
-    time.sleep(1)
     job.probing("inject")
     # Costs are known and the rate has settled before anything is compared.
-    job.turn(STATES["all"], 2)
-    pace.say("status: " + job.status())
-    turns = job.turns(states, args.seconds * args.share, args.each)
+    job.turn(ALL, 2)
+    pace.say("the GPT, in turns; status: " + job.status())
+    turns = job.turns({"off": OFF, "on": ALL}, args.seconds * TURNS, 0.2)
     pace.say("%d turns; now every other step" % len(turns))
-    half = job.turn(HALF, args.seconds * (1 - args.share))
-    job.turn(STATES["all"], 1)
+    half = job.turn(HALF, args.seconds * BESIDE)
+    job.turn(ALL, 1)
     pace.say("status: " + job.status())
-    print("status: " + job.status())
     return turns, half
+
+
+def report(times, turns, half, idle):
+    bare = pace.pooled(times, turns, "off")
+    added = pace.traced_mean(times, *half)
+    whole = pace.Figure([])
+    whole.count = added.count
+    for part in ("low", "middle", "high"):
+        setattr(whole, part, 1 + (getattr(added, part) + getattr(idle, part)) / bare)
+    print("every module of every step: %s of %.2f ms" % (whole, bare))
+    print("  a step in which nothing is traced: %+.1f us (%+.1f to %+.1f of %d)" % (
+        1000 * idle.middle, 1000 * idle.low, 1000 * idle.high, idle.count))
+    print("  a traced one to those beside it: mean %+.1f us (%+.1f to %+.1f of %d), usual %s" % (
+        1000 * added.middle, 1000 * added.low, 1000 * added.high, added.count,
+        pace.traced(times, *half)))
+    print("  in turns of off and on: " + str(pace.compare(times, turns, "on", "off")))
 
 
 def main():
     args = parse()
-    pace.say("starts a process that trains on " + args.device)
     with tempfile.TemporaryDirectory() as folder:
-        job = pace.Job(args.tool, folder, "--width", args.width, "--length", 128, "--batch", 4,
-                       "--device", args.device, "--seconds", args.seconds * 2 + 20)
+        idle = idle_cost(args, folder)
+        job = start(args, folder, "--width", args.width, "--length", 128, "--batch", 4)
         try:
-            turns, half = watch(job, args)
+            turns, half = watch(args, job)
+            status = job.status()
             trace, logs = job.rows("python.torch_trace"), job.rows("python.training_logs")
             pace.say("%d and %d rows read; ends" % (len(trace), len(logs)))
             times, said = job.end()
         finally:
             job.kill()
     pace.say("ended after %d steps" % len(times))
-    report(times, turns, half)
-    print(said.strip())
+    report(times, turns, half, idle)
+    print("status: %s\n%s" % (status, said.strip()))
     show_rows(trace, logs)
 
 

@@ -48,7 +48,8 @@ def build():
 
 def predict(model):
     if args.least:
-        return model(torch.ones(1, 1)), torch.zeros(1, dtype=torch.long)
+        return (model(torch.ones(1, 1, device=args.device)),
+                torch.zeros(1, dtype=torch.long, device=args.device))
     if args.tiny:
         return model(torch.randn(64, 64)), torch.randint(0, 256, (64,))
     ids = torch.randint(0, 256, (args.batch, args.length + 1), device=args.device)
