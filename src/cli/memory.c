@@ -58,8 +58,11 @@ static const char question[] =
     " whole AS (SELECT pid, place, kind, max(mb) AS peak, arg_max(mb, t) AS now"
     " FROM known GROUP BY ALL),"
     " recent AS (SELECT known.*, first, last FROM known JOIN edge USING (pid) WHERE t >= first),"
-    " trend AS (SELECT pid, place, first, last, regr_slope(mb, t) * 60 AS mb_per_min"
-    " FROM recent GROUP BY ALL),"
+    " line AS (SELECT pid, place, first, last, regr_slope(mb, t) * 60 AS slope,"
+    " regr_r2(mb, t) AS r2, count(*) AS n FROM recent GROUP BY ALL),"
+    /* Memory goes up and down within a step: four times what that would make of a flat line. */
+    " trend AS (SELECT pid, place, first, last,"
+    " CASE WHEN n > 3 AND r2 * (n - 2) >= 16 * (1 - r2) THEN slope END AS mb_per_min FROM line),"
     " bucket AS (SELECT pid, place,"
     " least(19, floor((t - first) * 20 / greatest(last - first, 0.001)))::BIGINT AS b,"
     " max(mb) AS mb FROM recent GROUP BY ALL),"

@@ -86,6 +86,24 @@ def test_growing_process(node, grower):
     assert ", until 20" in node(grower.pid, "memory").stdout
 
 
+SWINGER = """
+import os, random, time
+print("ready", os.getpid(), flush=True)
+while True:
+    held = bytearray(b"x") * random.randrange(1 << 26)
+    time.sleep(0.1)
+"""
+
+
+def test_no_trend_where_memory_goes_up_and_down(node, tmp_path, start):
+    script = tmp_path / "swinger.py"
+    script.write_text(SWINGER)
+    target = start(harness.Target, [interpreters.newest().command, str(script)])
+    kind = with_history(node, target.pid, 6, 10)["kinds"][0]
+    assert kind["mb_per_min"] is None and kind["peak_mb"] > 20
+    assert "MB/min" not in node(target.pid, "memory").stdout
+
+
 def test_kinds_from_the_probes(node, start, any_py):
     target = start(harness.Script, any_py, "simple.py")
     assert node(target.pid, "inject", env={"PROBING_MEMORY_INTERVAL": "0.1"}).returncode == 0

@@ -17,6 +17,7 @@ static int copies, records;
 static int driver_says;
 static void (*meanwhile)(void);  /* what another thread does */
 static bool over;                /* all that was put on a stream */
+static bool elsewhere;           /* this thread has no context */
 
 static struct _object *call(struct _object *o, const char *format, ...)
 {
@@ -93,8 +94,13 @@ static int query(void *event)
 
 static int context(void **ret)
 {
-    *ret = cuda;
+    *ret = elsewhere ? NULL : cuda;
     return 0;
+}
+
+static struct _object *no_modules(void)
+{
+    return NULL;
 }
 
 static int capturing(void *stream, int *status)
@@ -132,7 +138,8 @@ static int setup(void **state)
     held = true;
     copies = records = driver_says = 0;
     meanwhile = NULL;
-    over = false;
+    over = elsewhere = false;
+    py.PyImport_GetModuleDict = no_modules;
     return 0;
 }
 
@@ -252,6 +259,23 @@ static void spans(void **state)
     assert_int_equal(records, 3);
 }
 
+/* A thread that does not work on the GPU asks first; it does not make the others wait. */
+static void asked_elsewhere_first(void **state)
+{
+    (void)state;
+    cuda->state = 0;
+    cuda->found = true;
+    cuda->context = NULL;
+    elsewhere = true;
+    assert_false(pb_cuda_ready(cuda, &py, 5));
+    assert_int_equal(cuda->state, 0);
+    elsewhere = false;
+    assert_true(pb_cuda_ready(cuda, &py, 6));
+    assert_ptr_equal(cuda->context, cuda);
+    elsewhere = true;
+    assert_false(pb_cuda_ready(cuda, &py, 7));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_collector_leaves_meanwhile, setup, teardown),
         cmocka_unit_test_setup_teardown(two_threads_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(spans, setup, teardown),
+        cmocka_unit_test_setup_teardown(asked_elsewhere_first, setup, teardown),
     };
 
     return RUN_TESTS(tests);

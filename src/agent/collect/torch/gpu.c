@@ -83,13 +83,16 @@ static bool make(struct pb_cuda *c)
     return good && c->pinned;
 }
 
-/* Is CUDA in use in this process? It is never made to be. */
-static void look(struct pb_cuda *c, const struct pb_py *py)
+/* Is CUDA in use on this thread? It is never made to be. */
+static void look(struct pb_cuda *c, const struct pb_py *py, uint64_t now)
 {
     void *context = NULL;
 
-    if (!pb_driver_find(&c->driver) || !c->driver.host_alloc || !c->driver.copy ||
-         c->driver.context_current(&context) != 0 || !context)
+    if (!c->found && now >= c->again_ns) {
+        c->again_ns = now + AGAIN_NS;
+        c->found = pb_driver_find(&c->driver) && c->driver.host_alloc && c->driver.copy;
+    }
+    if (!c->found || c->driver.context_current(&context) != 0 || !context)
         return; /* not yet */
     c->context = context;
     c->state = find_stream(c, py) && make(c) ? 1 : -1;
@@ -99,10 +102,8 @@ bool pb_cuda_ready(struct pb_cuda *c, const struct pb_py *py, uint64_t now)
 {
     void *context = NULL;
 
-    if (c->state == 0 && now >= c->again_ns) {
-        c->again_ns = now + AGAIN_NS;
-        look(c, py);
-    }
+    if (c->state == 0)
+        look(c, py, now);
     return c->state > 0 && c->driver.context_current(&context) == 0 && context == c->context;
 }
 
@@ -231,6 +232,7 @@ void pb_cuda_spans_clear(struct pb_cuda *c)
 void pb_cuda_forked(struct pb_cuda *c)
 {
     c->state = c->state ? -1 : 0;
+    c->found = false;
     c->nspans = 0;
     pb_cuda_leave(c);
 }

@@ -48,7 +48,8 @@ struct pb_cuda_span {
 };
 
 struct pb_cuda {
-    int state; /* 0: not looked for yet; 1: there; -1: will not work */
+    int state;  /* 0: no thread of this collector has a context so far; 1: there; -1: will not work */
+    bool found; /* the driver is loaded */
     uint64_t again_ns;
     void *context;
     struct pb_driver driver;

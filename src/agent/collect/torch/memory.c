@@ -62,7 +62,7 @@ double pb_torch_memory_now(struct pb_torch *t)
     struct pb_cuda_memory m;
     double v;
 
-    if (t->cuda.state > 0 && pb_cuda_memory(&t->self->py, &m)) {
+    if (t->cuda.found && pb_cuda_memory(&t->self->py, &m)) {
         v = m.allocated / MB;
     } else if (t->heap) {
         v = given_mb(t);
@@ -92,7 +92,9 @@ void pb_torch_memory_look(struct pb_torch *t, uint64_t now)
 
     if (now < t->memory_due_ns)
         return;
-    if (pb_cuda_ready(&t->cuda, py, now) && pb_cuda_memory(py, &m)) {
+    /* Ready is a thread that works on the GPU; its memory is known to all of them. */
+    pb_cuda_ready(&t->cuda, py, now);
+    if (t->cuda.found && pb_cuda_memory(py, &m)) {
         t->memory_due_ns = now + LOOK_CUDA_NS;
         t->memory_mb = m.allocated / MB;
         t->memory_peak_mb = m.most / MB;
