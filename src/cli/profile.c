@@ -50,8 +50,9 @@ const struct pb_cmd pb_cmd_profile = {
         "Nothing is needed in the program. The profiler starts and stops between two steps of an\n"
         "optimizer, on the thread that trains; these steps are slower than others. Operations are\n"
         "shown by their own time, and stand in the table python.profile_ops as well; every single\n"
-        "one with its place in time is in the trace file. Ctrl-C stops the profiler at the end of\n"
-        "the step and leaves nothing behind.",
+        "one with its place in time is in the trace file. The range Optimizer.step of the last\n"
+        "step is still open when the profiler stops, and not among them. Ctrl-C stops it at the\n"
+        "end of the step and leaves nothing behind.",
     .options = options,
     .target = PB_TARGET_PROCESS,
     .examples = "probing 4242 profile                      # five steps\n"

@@ -48,6 +48,18 @@ def left_behind(pid):
     return harness.probing(pid, "eval", "--main", code).stdout
 
 
+def complaints(target):
+    """What it has written to its standard error."""
+    fd = target.process.stderr.fileno()
+    os.set_blocking(fd, False)
+    try:
+        return os.read(fd, 1 << 16).decode()
+    except BlockingIOError:
+        return ""
+    finally:
+        os.set_blocking(fd, True)
+
+
 def test_operations_and_trace(training, node, tmp_path):
     harness.probing(training.pid, "inject")
     before = left_behind(training.pid)
@@ -68,6 +80,7 @@ def test_operations_and_trace(training, node, tmp_path):
     assert ops["aten::addmm"]["calls"] == 9 and ops["aten::addmm"]["steps"] == 3
     assert ops["aten::addmm"]["self_cpu_ms"] > 0
     assert left_behind(training.pid) == before
+    assert "Warning" not in complaints(training)
 
 
 def test_shapes(training, node, tmp_path):
