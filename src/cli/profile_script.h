@@ -35,7 +35,7 @@ static const char profile_script[] =
     "            kinds.append(torch.profiler.ProfilerActivity.CUDA)\n"
     "        how = {'activities': kinds, 'record_shapes': SHAPES}\n"
     "        if 'acc_events' in torch.profiler.profile.__init__.__code__.co_varnames:\n"
-    "            how['acc_events'] = True  # without it torch warns of what is lost, which is nothing\n"
+    "            how['acc_events'] = True  # or torch warns of a loss\n"
     "        p = torch.profiler.profile(**how)\n"
     "        p.start()\n"
     "        state.update(profiler=p, optimizer=id(optimizer))\n"
