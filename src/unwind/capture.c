@@ -249,15 +249,23 @@ static void let_move_on(const struct pb_capture_opts *o, pid_t tid, uint64_t run
     } while (runs && runs_of(o, tid) == runs && pb_clock_ns() < end);
 }
 
-/* Another look at it holds it for an instant. False: one that stays does, or nobody. */
+/*
+ * Another tool holds it for an instant. False: it does not let go, and then is not waited for at
+ * other threads either.
+ */
 static bool await_other(pid_t tid, int *tries)
 {
+    static _Thread_local pid_t stays;
     const struct timespec nap = {0, MOVE_ON_NAP_NS};
     uint64_t end = pb_clock_ns() + HELD_NS;
     struct pb_proc_status st = {0};
 
-    while (pb_proc_status(&st, tid, NULL) == 0 && st.tracer && pb_clock_ns() < end)
-        nanosleep(&nap, NULL);
+    while (pb_proc_status(&st, tid, NULL) == 0 && st.tracer && st.tracer != stays) {
+        if (pb_clock_ns() > end)
+            stays = st.tracer;
+        else
+            nanosleep(&nap, NULL);
+    }
     return !st.tracer && ++*tries < TRIES_HELD;
 }
 
