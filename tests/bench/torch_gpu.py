@@ -1,20 +1,22 @@
 """
-What the torch collector costs a training loop on a GPU, and what it writes there.
+What the torch collector costs a training loop on a GPU: rows(quick) for the table of run.py. By
+itself it shows as well what the collector wrote:
 
-    python3 tests/bench/torch_gpu.py [TOOL] [--seconds 60]
+    PROBING_BIN=build/release/probing python3 tests/bench/torch_gpu.py [--seconds 60]
 
-Needs the tool and a python3 with torch and CUDA. As in training.py two parts that noise does not
+Needs a python3 whose torch has CUDA. As in training.py two parts that noise does not
 hide are added up: traced steps of the GPT of examples/gpt.py against those right beside them, and
 what a step costs in which nothing is traced, from a training of one module. By the clock: backward
-passes run in a thread of their own. Beside it the whole in turns of off and on. Ends some seconds
-after the time given.
+passes run in a thread of their own. Beside it the whole in turns of off and on.
 """
 import argparse
-import os
+import importlib.util
 import statistics
+import subprocess
+import sys
 import tempfile
-import time
 
+import measure
 import pace
 
 OFF = ["torch.collect=off"]
@@ -44,82 +46,101 @@ def show_rows(trace, logs):
     print("logs without a loss: %d of %d" % (sum(row["loss"] is None for row in logs), len(logs)))
 
 
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tool", nargs="?", default=os.environ.get(
-        "PROBING_BIN", os.path.join(pace.ROOT, "build", "release", "probing")))
-    parser.add_argument("--width", type=int, default=768)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=60, help="of measuring, about")
-    return parser.parse_args()
+def start(folder, device, seconds, *options):
+    return pace.Job(measure.tool_path(), folder, "--device", device, "--seconds",
+                    seconds * 2 + 20, *options)
 
 
-def start(args, folder, *options):
-    return pace.Job(args.tool, folder, "--device", args.device, "--seconds", args.seconds * 2 + 20,
-                    *options)
-
-
-def idle_cost(args, folder):
+def idle_cost(folder, device, seconds):
     """Milliseconds that a step costs in which no module is traced."""
-    pace.say("one module on %s: a step in which nothing is traced" % args.device)
-    job = start(args, folder, "--least")
+    pace.say("one module on %s: a step in which nothing is traced" % device)
+    job = start(folder, device, seconds, "--least")
     try:
         job.probing("inject")
         job.turn(ALL, 2)
-        turns = job.turns({"off": OFF, "on": IDLE}, args.seconds * LEAST, 0.12)
+        turns = job.turns({"off": OFF, "on": IDLE}, seconds * LEAST, 0.12)
         times, _ = job.end()
     finally:
         job.kill()
     return pace.compare(times, turns, "on", "off", figure=statistics.median, how=pace.difference)
 
 
-def watch(args, job):
-    """Turns, the stretch with every other step traced, and the rows at the end of it."""
-    job.probing("inject")
-    # Costs are known and the rate has settled before anything is compared.
-    job.turn(ALL, 2)
-    pace.say("the GPT, in turns; status: " + job.status())
-    turns = job.turns({"off": OFF, "on": ALL}, args.seconds * TURNS, 0.2)
-    pace.say("%d turns; now every other step" % len(turns))
-    half = job.turn(HALF, args.seconds * BESIDE)
-    job.turn(ALL, 1)
-    pace.say("status: " + job.status())
-    return turns, half
+class Watched:
+    """The GPT, with the collector off and on in turns and then at every other step."""
+
+    def __init__(self, folder, device, seconds, width):
+        job = start(folder, device, seconds, "--width", width, "--length", 128, "--batch", 4)
+        try:
+            job.probing("inject")
+            # Costs are known and the rate has settled before anything is compared.
+            job.turn(ALL, 2)
+            pace.say("the GPT, in turns; status: " + job.status())
+            self.turns = job.turns({"off": OFF, "on": ALL}, seconds * TURNS, 0.2)
+            pace.say("%d turns; now every other step" % len(self.turns))
+            self.half = job.turn(HALF, seconds * BESIDE)
+            job.turn(ALL, 1)
+            self.status = job.status()
+            self.trace = job.rows("python.torch_trace")
+            self.logs = job.rows("python.training_logs")
+            pace.say("status: %s; ends" % self.status)
+            self.times, self.said = job.end()
+        finally:
+            job.kill()
+
+    def cost(self, idle):
+        """
+        The cost as a figure, its parts in words. Steps in which more is looked at are few in all,
+        and come among the traced ones twice as often when only every other one is: no less than
+        the true cost.
+        """
+        bare = pace.pooled(self.times, self.turns, "off")
+        added = pace.traced_mean(self.times, *self.half)
+        whole = pace.Figure([])
+        whole.count = added.count
+        for part in ("low", "middle", "high"):
+            setattr(whole, part, 1 + (getattr(added, part) + getattr(idle, part)) / bare)
+        words = ("bare %.1f ms a step; a traced step to those beside it %+.0f us (%+.0f to %+.0f), "
+                 "a usual one %s, an untraced one %+.0f us (%+.0f to %+.0f); in turns %s; %s")
+        return whole, words % (
+            bare, 1000 * added.middle, 1000 * added.low, 1000 * added.high,
+            pace.traced(self.times, *self.half),
+            1000 * idle.middle, 1000 * idle.low, 1000 * idle.high,
+            pace.compare(self.times, self.turns, "on", "off"), self.status)
 
 
-def report(times, turns, half, idle):
-    bare = pace.pooled(times, turns, "off")
-    added = pace.traced_mean(times, *half)
-    whole = pace.Figure([])
-    whole.count = added.count
-    for part in ("low", "middle", "high"):
-        setattr(whole, part, 1 + (getattr(added, part) + getattr(idle, part)) / bare)
-    print("every module of every step: %s of %.2f ms" % (whole, bare))
-    print("  a step in which nothing is traced: %+.1f us (%+.1f to %+.1f of %d)" % (
-        1000 * idle.middle, 1000 * idle.low, 1000 * idle.high, idle.count))
-    print("  a traced one to those beside it: mean %+.1f us (%+.1f to %+.1f of %d), usual %s" % (
-        1000 * added.middle, 1000 * added.low, 1000 * added.high, added.count,
-        pace.traced(times, *half)))
-    print("  in turns of off and on: " + str(pace.compare(times, turns, "on", "off")))
+def measured(device, seconds, width=768):
+    with tempfile.TemporaryDirectory() as folder:
+        idle = idle_cost(folder, device, seconds)
+        watched = Watched(folder, device, seconds, width)
+    return watched, watched.cost(idle)
+
+
+def has_gpu():
+    if importlib.util.find_spec("torch") is None:
+        return False
+    code = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    return subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def rows(quick):
+    what = "torch on a GPU, 113 modules, every module of every step"
+    if not has_gpu():
+        yield what, "+1 %", "torch has no GPU here", "", None, ""
+        return
+    figure, words = measured("cuda", 20 if quick else 200)[1]
+    yield what, "+1 %", str(figure), "", figure.holds(1.01), words
 
 
 def main():
-    args = parse()
-    with tempfile.TemporaryDirectory() as folder:
-        idle = idle_cost(args, folder)
-        job = start(args, folder, "--width", args.width, "--length", 128, "--batch", 4)
-        try:
-            turns, half = watch(args, job)
-            status = job.status()
-            trace, logs = job.rows("python.torch_trace"), job.rows("python.training_logs")
-            pace.say("%d and %d rows read; ends" % (len(trace), len(logs)))
-            times, said = job.end()
-        finally:
-            job.kill()
-    pace.say("ended after %d steps" % len(times))
-    report(times, turns, half, idle)
-    print("status: %s\n%s" % (status, said.strip()))
-    show_rows(trace, logs)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--width", type=int, default=768)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seconds", type=float, default=60, help="of measuring, about")
+    args = parser.parse_args()
+    watched, (figure, words) = measured(args.device, args.seconds, args.width)
+    print("%s\n  %s" % (figure, words.replace("; ", "\n  ")))
+    print(watched.said.strip())
+    show_rows(watched.trace, watched.logs)
 
 
 if __name__ == "__main__":
