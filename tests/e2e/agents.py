@@ -109,6 +109,12 @@ def start_tool(*args):
                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
 
+def computed(pid, tid):
+    """Seconds that a thread has computed."""
+    with open("/proc/%d/task/%s/schedstat" % (pid, tid)) as file:
+        return int(file.read().split()[0]) / 1e9
+
+
 def eventually(good, seconds=30):
     end = time.time() + seconds
     while not good():

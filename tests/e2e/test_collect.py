@@ -7,7 +7,7 @@ import time
 import pytest
 
 import rings
-from agents import Probed, eventually
+from agents import Probed, computed, eventually
 from harness import probing
 from injecting import has_agent
 
@@ -237,10 +237,6 @@ def test_ticks_cost_nothing(any_py, start):
     rows_come(target.home(), MEMORY)
     agent = [tid for tid in os.listdir("/proc/%d/task" % target.pid)
              if open("/proc/%d/task/%s/comm" % (target.pid, tid)).read() == "probing\n"][0]
-
-    def used():
-        with open("/proc/%d/task/%s/schedstat" % (target.pid, agent)) as file:
-            return int(file.read().split()[0]) / 1e9
-    before = used()
+    before = computed(target.pid, agent)
     time.sleep(1)
-    assert used() - before < 0.01
+    assert computed(target.pid, agent) - before < 0.01

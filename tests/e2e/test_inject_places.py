@@ -95,7 +95,8 @@ def test_user_injects_into_own_child(nobody):  # noqa: F811
         stderr=subprocess.DEVNULL).returncode == 0]
     if not usable:
         pytest.skip("no interpreter that another user's shell may run")
-    script = ('"$1" -c "import time; time.sleep(20)" >/dev/null 2>&1 & sleep 0.3; '
+    script = ('said=$(mktemp); "$1" -c "import os, time; os.write(1, b\'up\'); time.sleep(20)" '
+              '> "$said" 2>&1 & while ! [ -s "$said" ]; do sleep 0.05; done; rm "$said"; '
               'exec "$0" $! inject')
     answer = subprocess.run(nobody.prefix + ["sh", "-c", script, nobody.tool, usable[-1]],
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV, cwd="/",

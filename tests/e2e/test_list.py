@@ -4,6 +4,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 
@@ -96,8 +97,9 @@ def test_tree(probing, start, any_py):
 def test_states(probing, start, any_py):
     busy = start(harness.Script, any_py, "spin.py")
     stopped = start(harness.Script, any_py, "simple.py")
-    os.kill(stopped.pid, 19)
-    time.sleep(0.05)
+    os.kill(stopped.pid, signal.SIGSTOP)
+    while set(harness.states(stopped.pid)) != {"T"}:
+        time.sleep(0.001)
     found = listed(probing)
     assert found[busy.pid]["state"] == "running"
     assert found[stopped.pid]["state"] == "stopped"
