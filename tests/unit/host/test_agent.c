@@ -164,7 +164,7 @@ static void every_wait_ends(void **state)
     began = pb_clock_ns();
     assert_int_equal(ask(&a, 100, NULL, &arena, &result, &why, &err), -1);
     assert_int_equal(err.code, PB_TIMEOUT);
-    assert_true(pb_clock_ns() - began < 2000000000ull);
+    assert_true(pb_clock_ns() - began < 20000000000ull);
     pb_agent_close(&a);
     end_peer(pid);
 }

@@ -345,7 +345,7 @@ static void test_broken_answers(void **state)
 static void test_timeout_and_cancel(void **state)
 {
     const char *answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-    struct script s = {.answers = {answer, answer}, .pause_ms = 300};
+    struct script s = {.answers = {answer, answer}, .pause_ms = 1500};
     struct pb_http_request r = {.method = "GET", .path = "/", .timeout_ms = 100};
     struct pb_http_client *c = start(&s);
     _Atomic bool cancelled = true;
@@ -362,7 +362,7 @@ static void test_timeout_and_cancel(void **state)
     err = (struct pb_err){0};
     assert_int_equal(pb_http_ask(c, &r, NULL, NULL, &status, &err), -1);
     assert_string_equal(err.msg, "cancelled");
-    assert_true(pb_clock_ns() - begin < 290000000ull);
+    assert_true(pb_clock_ns() - begin < 1400000000ull);
     stop(&s, c);
 }
 

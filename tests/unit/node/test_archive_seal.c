@@ -39,11 +39,12 @@ static void slow_rows_are_sealed_in_time(void **state)
 
     (void)state;
     fake_begin(&f, 1024);
-    set_delay(&f, 60);
+    set_delay(&f, 60000);
     fake_append(&f, 3);
     fake_look(&f);
     assert_int_equal(f.writes, 0);
-    usleep(80000);
+    set_delay(&f, 20);
+    usleep(30000);
     fake_look(&f);
     assert_sealed(&f, 0, 2);
     fake_look(&f);

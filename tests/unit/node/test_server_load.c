@@ -51,8 +51,8 @@ static void test_slow_reader(void **state)
 /* Whoever is too slow is told so, if that makes sense, and closed. */
 static void test_deadlines(void **state)
 {
-    struct pb_limits quick = {.head = 100, .idle = 150, .body = 100, .queue = 100, .linger = 100,
-                              .write = 100, .local_write = 100};
+    struct pb_limits quick = {.head = 300, .idle = 900, .body = 300, .queue = 300, .linger = 300,
+                              .write = 300, .local_write = 300};
     const char *big = "GET /long HTTP/1.1\r\nHost: x\r\nX-Probing-Token: " TOKEN "\r\n\r\n";
     struct pollfd p = {.events = POLLIN};
     struct server t;
@@ -75,7 +75,7 @@ static void test_deadlines(void **state)
     p.fd = dial(&t, false);
     in = talk(p.fd, "GET /fast HTTP/1.1\r\nHost: x\r\n\r\n", "fast");
     assert_int_equal(poll(&p, 1, 20), 0);
-    assert_int_equal(poll(&p, 1, 2000), 1); /* idle: closed */
+    assert_int_equal(poll(&p, 1, 20000), 1); /* idle: closed */
     close(p.fd);
     p.fd = dial(&t, true);
     (void)!send(p.fd, big, strlen(big), MSG_NOSIGNAL);
@@ -114,7 +114,7 @@ static void test_hostile(void **state)
         if (pb_clock_ns() - begin > slowest)
             slowest = pb_clock_ns() - begin;
     }
-    assert_true(slowest < 500000000ull);
+    assert_true(slowest < 5000000000ull);
     for (int i = 0; i < HOSTILE; i++)
         close(fds[i]);
     pb_server_destroy(t.s);
