@@ -48,7 +48,7 @@ struct pb_cuda_span {
 };
 
 struct pb_cuda {
-    int state;  /* 0: no thread of this collector has a context so far; 1: there; -1: will not work */
+    int state;  /* 0: no thread that asked had a context; 1: there; -1: will not work */
     bool found; /* the driver is loaded */
     uint64_t again_ns;
     void *context;
