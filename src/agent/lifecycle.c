@@ -25,9 +25,13 @@
 #define START_MS 1000
 #define STOP_MS 2000
 #define END_MS 1000
+/* How long the end of the process waits for a folder that is just being made. */
+#define HOME_MS 200
 
 /* The one global: a loaded library gets no argument. */
 static _Atomic(struct pb_self *) the_agent;
+/* And whether the process has come to its destructors: no folder is made any more. */
+static _Atomic bool ending;
 
 /* What pthread_atfork registers under; the start files that define it are left out. */
 __attribute__((visibility("hidden"))) void *__dso_handle = &__dso_handle;
@@ -99,6 +103,23 @@ void pb_lifecycle_take_settings(struct pb_self *self, const struct pb_settings *
     allow_ptrace(self, settings->v[PB_SET_AGENT_ALLOW_PTRACE]);
 }
 
+/*
+ * A folder that is made later than the destructors run would stay: a library that is loaded while
+ * they do has none that is called, but then the interpreter has ended before.
+ */
+static int open_home(struct pb_self *self)
+{
+    int rc = -ESRCH;
+
+    pthread_mutex_lock(&self->home_lock);
+    if (!ending && self->py.Py_IsInitialized())
+        rc = pb_control_open(self);
+    if (rc >= 0)
+        pb_collect_start(self);
+    pthread_mutex_unlock(&self->home_lock);
+    return rc;
+}
+
 static void *agent_thread(void *arg)
 {
     struct pb_self *self = arg;
@@ -106,11 +127,10 @@ static void *agent_thread(void *arg)
     prctl(PR_SET_NAME, "probing");
     if (self->open_delay_ms) {
         usleep((useconds_t)self->open_delay_ms * 1000);
-        if (pb_control_open(self) < 0) {
+        if (open_home(self) < 0) {
             self->life = PB_LIFE_STOPPED;
             return NULL;
         }
-        pb_collect_start(self);
     }
     allow_ptrace(self, self->settings.v[PB_SET_AGENT_ALLOW_PTRACE]);
     pb_chores_add(self, PB_CHORE_HOOKS | PB_CHORE_COLLECT);
@@ -130,13 +150,11 @@ static int start(struct pb_self *self, int delay_ms)
     self->stop_wanted = false;
     self->finalizing = false;
     self->open_delay_ms = delay_ms;
-    if (!delay_ms)
-        rc = pb_control_open(self);
-    if (rc < 0)
-        return rc;
     /* Before anybody is told that it runs: what the program writes next is to be kept. */
     if (!delay_ms)
-        pb_collect_start(self);
+        rc = open_home(self);
+    if (rc < 0)
+        return rc;
     self->life = PB_LIFE_RUNNING;
     rc = pb_self_thread(agent_thread, self, STACK);
     if (rc < 0) {
@@ -168,6 +186,7 @@ static void in_child(void)
     was_running = self->life == PB_LIFE_RUNNING;
     pthread_mutex_init(&self->lock, NULL);
     pthread_mutex_init(&self->life_lock, NULL);
+    pthread_mutex_init(&self->home_lock, NULL);
     pb_control_close(self);
     for (int i = 0; i < PB_JOBS; i++)
         pb_pages_free(self->jobs[i].map, self->jobs[i].map_size);
@@ -219,6 +238,7 @@ static struct pb_self *make_self(void)
         return NULL;
     pthread_mutex_init(&self->lock, NULL);
     pthread_mutex_init(&self->life_lock, NULL);
+    pthread_mutex_init(&self->home_lock, NULL);
     pthread_mutex_init(&self->collect.lock, NULL);
     pthread_mutex_init(&self->user.lock, NULL);
     self->listener = self->wake = -1;
@@ -332,8 +352,12 @@ __attribute__((visibility("default"))) int probing_stop(void)
 /* At exit; a forked copy has no folder. */
 __attribute__((destructor)) static void on_exit_of_process(void)
 {
-    struct pb_self *self = pb_self();
+    struct pb_self *self;
 
+    ending = true;
+    self = pb_self();
+    for (int i = 0; self && i < HOME_MS && pthread_mutex_trylock(&self->home_lock) != 0; i++)
+        usleep(1000);
     if (self && self->collect.pid == getpid())
         pb_collect_unfollow(self);
     if (!self || !self->home[0] || self->pid != getpid())

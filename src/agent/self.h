@@ -90,6 +90,7 @@ enum pb_life { PB_LIFE_STOPPED, PB_LIFE_STARTING, PB_LIFE_RUNNING, PB_LIFE_STOPP
 struct pb_self {
     pthread_mutex_t lock;
     pthread_mutex_t life_lock; /* start and stop, one at a time */
+    pthread_mutex_t home_lock; /* making the folder, or the end of the process */
     _Atomic int life;
     pid_t pid;
     uint64_t started_ns;

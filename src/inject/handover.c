@@ -135,6 +135,8 @@ static int failed(const struct pb_block *b, struct pb_err *err)
     case PB_ST_GAVE_UP:
         return pb_err_set(err, PB_TIMEOUT, "the probe was handed over too late");
     }
+    if (b->result == -ESRCH)
+        return pb_err_set(err, PB_NO_TARGET, "it is about to end");
     if (b->result < 0)
         return pb_err_set(err, PB_FAIL, "the probe did not start: %s", strerror(-b->result));
     return 0;

