@@ -187,6 +187,11 @@ int pb_injection_run(pid_t pid, const struct pb_inject_opts *o, const struct pb_
     if (rc == 0)
         rc = choose_way(&in, err);
     ret->total_us = (double)(pb_clock_ns() - in.began) / 1000.0;
+    /* Whatever failed then, that is why. */
+    if (rc < 0 && err->code == PB_FAIL && pb_injection_ended(&in)) {
+        *err = (struct pb_err){0};
+        pb_err_set(err, PB_NO_TARGET, "it ended meanwhile");
+    }
     finish(&in);
     return rc < 0 ? pb_err_prefix(err, "%d", (int)pid) : 0;
 }
