@@ -386,7 +386,7 @@ static void overtaken_text(void **state)
     assert_true(read_row(&r, 0, &old));
     assert_int_equal(pread(fd, entry, sizeof entry, (off_t)(r.heap_at + old.line - 1)), 16);
     for (int i = 1; i <= 4096 / 16; i++) {
-        char text[16];
+        char text[20];
 
         snprintf(text, sizeof text, "text %03d", i);
         append(w, i, "w", text);
