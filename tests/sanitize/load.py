@@ -82,6 +82,7 @@ class Load:
     def ask(self, path, body, read=True):
         """By TCP; what goes wrong there is not our question, only that the node survives it."""
         link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        began, limit = time.time(), (body or {}).get("timeout", 1000)
         try:
             link.request("POST" if body else "GET", path, json.dumps(body) if body else None,
                          {"Content-Type": "application/json"} if body else {})
@@ -89,7 +90,10 @@ class Load:
                 link.getresponse().read()
             self.asked += 1
         except (OSError, http.client.HTTPException) as error:
-            if not self.ending.is_set():
+            # An answer that has begun is broken off when its time is up.
+            late = time.time() - began >= limit and isinstance(
+                error, (ConnectionResetError, http.client.IncompleteRead))
+            if not self.ending.is_set() and not late:
                 self.failed.append("%s: %r" % (path, error))
         finally:
             link.close()

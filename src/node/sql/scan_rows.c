@@ -67,6 +67,19 @@ static void cut_pieces(struct scan *s)
     }
 }
 
+/* A scan is made on one thread and read on others: the engine sees to their order, and so do we. */
+static _Atomic unsigned made;
+
+static void hand_over(void)
+{
+    atomic_fetch_add_explicit(&made, 1, memory_order_release);
+}
+
+static void take_over(void)
+{
+    atomic_load_explicit(&made, memory_order_acquire);
+}
+
 void pb_scan_init(struct duck_init *info)
 {
     const struct pb_duck *d = pb_duck();
@@ -80,6 +93,7 @@ void pb_scan_init(struct duck_init *info)
         s->wanted[i] = d->init_get_column_index(info, i);
     cut_pieces(s);
     d->init_set_max_threads(info, s->npieces ? s->npieces : 1);
+    hand_over();
     d->init_set_init_data(info, s, scan_free);
 }
 
@@ -109,6 +123,7 @@ void pb_scan_local_init(struct duck_init *info)
 
     memset(w, 0, sizeof *w);
     w->dict.duck = pb_duck();
+    hand_over();
     pb_duck()->init_set_init_data(info, w, worker_free);
 }
 
@@ -355,9 +370,11 @@ void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
     const struct pb_duck *d = pb_duck();
     struct scan *s = d->function_get_init_data(info);
     struct worker *w = d->function_get_local_init_data(info);
-    struct pb_sql_task *task = s->bound->task;
+    struct pb_sql_task *task;
     size_t n = 0;
 
+    take_over();
+    task = s->bound->task;
     while (n == 0) {
         if (w->piece.first >= w->piece.next) {
             size_t i = atomic_fetch_add(&s->next, 1);

@@ -60,7 +60,7 @@ static pid_t start(_Atomic long *count, _Atomic long *go)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (go && vfork() == 0) {
-        while (!*go)
+        while (!*go && getppid() != 1)
             usleep(1000);
         _exit(0);
     }
@@ -103,10 +103,14 @@ static void test_one_that_runs(void **state)
 static void test_one_that_sleeps_deeply(void **state)
 {
     _Atomic long *count = make_count(), *go = make_count();
-    pid_t pid = start(count, go);
     struct pb_stop stop;
+    pid_t pid;
 
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it makes a fork of a vfork, which nobody waits for */
+#endif
+    pid = start(count, go);
     assert_true(becomes(pid, 'D'));
     assert_int_equal(pb_stop_begin(&stop, pid, pid, true), PB_STOP_TIMEOUT);
     assert_int_equal(pb_stop_end(&stop), 0);
