@@ -136,7 +136,7 @@ static int failed(const struct pb_block *b, struct pb_err *err)
         return pb_err_set(err, PB_TIMEOUT, "the probe was handed over too late");
     }
     if (b->result == -ESRCH)
-        return pb_err_set(err, PB_NO_TARGET, "it is about to end");
+        return pb_err_set(err, PB_NO_TARGET, "its Python does not run: it is about to end");
     if (b->result < 0)
         return pb_err_set(err, PB_FAIL, "the probe did not start: %s", strerror(-b->result));
     return 0;
