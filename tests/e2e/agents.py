@@ -40,11 +40,10 @@ class Probed(harness.Script):
 
     def home(self, pid=None):
         pid = pid or self.pid
-        with open("/proc/%d/stat" % pid) as file:
-            start = file.read().rpartition(")")[2].split()[19]
         with open("/proc/%d/status" % pid) as file:
             inside = [line for line in file if line.startswith("NSpid")][0].split()[-1]
-        return "/proc/%d/root/dev/shm/probing-%d/%s-%s" % (pid, os.getuid(), inside, start)
+        return "/proc/%d/root/dev/shm/probing-%d/%s-%s" % (pid, os.getuid(), inside,
+                                                           harness.start_time(pid))
 
     def threads(self):
         return len(os.listdir("/proc/%d/task" % self.pid))

@@ -28,6 +28,12 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def start_time(pid):
+    """As in the name of its folder: a number is given to process after process."""
+    with open("/proc/%d/stat" % pid) as file:
+        return file.read().rpartition(")")[2].split()[19]
+
+
 class Target:
     """A process to look at: started, and in position when the constructor returns."""
 
@@ -44,6 +50,7 @@ class Target:
             self.stop()
             raise
         self.pid = int(words[1])
+        self.start = start_time(self.pid)
         STARTED.add(self.pid)
         self.extra = [int(word) for word in words[2:]]
 

@@ -29,11 +29,13 @@ def threads_become(pid, count, seconds=30):
     return threads(pid) == count
 
 
-def traces(pid):
+def traces(target):
     """What an agent of this process has in shared memory or /tmp, as the process sees them."""
-    root = "/proc/%d/root" % pid if os.path.exists("/proc/%d/root/proc" % pid) else ""
+    root = "/proc/%d/root" % target.pid
+    root = root if os.path.exists(root + "/proc") else ""
     return [path for folder in ("/dev/shm", "/tmp")
-            for path in glob.glob("%s%s/probing-*/%d-*" % (root, folder, pid))]
+            for path in glob.glob("%s%s/probing-*/%d-%s" % (root, folder, target.pid,
+                                                             target.start))]
 
 
 def ticks(pid):

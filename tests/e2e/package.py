@@ -21,6 +21,4 @@ def make(folder):
 
 def home(pid):
     """Where the agent of a process of this machine keeps its tables."""
-    with open("/proc/%s/stat" % pid) as file:
-        start = file.read().rpartition(")")[2].split()[19]
-    return "/dev/shm/probing-%d/%s-%s" % (os.getuid(), pid, start)
+    return "/dev/shm/probing-%d/%s-%s" % (os.getuid(), pid, harness.start_time(int(pid)))

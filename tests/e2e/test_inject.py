@@ -27,7 +27,7 @@ def test_sleeping_process(start, py):
     assert stack_of(target.pid)[0] == target.at("leaf", "leaf")
     eject(target.pid)
     assert threads_become(target.pid, before)
-    assert traces(target.pid) == []
+    assert traces(target) == []
     target.settle()
 
 
@@ -47,7 +47,7 @@ def test_other_targets(start, py, command):
     inject(target.pid)
     # The agent's own thread; where the GIL is held, another one may wait for it.
     assert threads_become(target.pid, before + 1, 0.5) or threads(target.pid) == before + 2
-    assert traces(target.pid)
+    assert traces(target)
     assert target.process.poll() is None
 
 

@@ -66,7 +66,7 @@ def test_own_tmp_and_shared_memory(start):
     target = start(Target, command)
     inject(target.pid)
     eject(target.pid)
-    assert traces(target.pid) == []
+    assert traces(target) == []
 
 
 def test_root_injects_into_another_users_process(start, nobody):  # noqa: F811

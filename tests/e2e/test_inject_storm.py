@@ -48,7 +48,7 @@ def test_one_target_again_and_again(any_py, kinds, name):
             inject(target.pid, timeout=60)
             injecting.eject(target.pid)
         well(target)
-        assert traces(target.pid) == []
+        assert traces(target) == []
     finally:
         target.stop()
 
@@ -67,7 +67,7 @@ def test_processes_that_end_meanwhile(any_py):
                 assert answer.returncode in (1, 4, 5), answer.stderr
                 assert answer.stderr.count("\n") == 1, answer.stderr
             said.add(answer.returncode)
-            assert traces(target.pid) == []
+            assert traces(target) == []
         finally:
             target.stop()
     assert said

@@ -222,6 +222,7 @@ def main(seconds):
             alive = load.run(seconds)
         finally:
             code = load.stop()
+            harness.remove_stores()
     found = [report for path in sorted(glob.glob(os.path.join(reports, "report*")))
              for report in read(path)]
     print("%s: %d answers in %d s, the node ended with %s, %d reports" % (
