@@ -29,7 +29,9 @@ def die_with_parent():
 
 
 def start_time(pid):
-    """As in the name of its folder: a number is given to process after process."""
+    """As in the name of its folder: a number is given to process after process. "*": who knows."""
+    if not os.path.exists("/proc/%d/stat" % pid):
+        return "*"  # its number is one that only its container knows
     with open("/proc/%d/stat" % pid) as file:
         return file.read().rpartition(")")[2].split()[19]
 
