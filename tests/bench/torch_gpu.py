@@ -4,10 +4,10 @@ itself it shows as well what the collector wrote:
 
     PROBING_BIN=build/release/probing python3 tests/bench/torch_gpu.py [--seconds 60]
 
-Needs a python3 whose torch has CUDA. As in training.py two parts that noise does not
-hide are added up: traced steps of the GPT of examples/gpt.py against those right beside them, and
-what a step costs in which nothing is traced, from a training of one module. By the clock: backward
-passes run in a thread of their own. Beside it the whole in turns of off and on.
+Needs a python3 whose torch has CUDA. As in training.py two parts that noise does not hide are added
+up: traced steps of the GPT of examples/gpt.py against those right beside them, and what a step
+costs in which nothing is traced, from a training of one module. By the clock: backward passes run
+in a thread of their own. Beside it the whole in turns of off and on.
 """
 import argparse
 import importlib.util
