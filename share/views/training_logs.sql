@@ -14,9 +14,10 @@
 --   other_ms       REAL  ms   the rest: the loop's own code, evaluation
 --   batch_size     INT        samples of the step
 --   samples_per_s  REAL       samples in a second
+--   profiled       BOOL       torch's profiler ran in it (`probing PID profile`): it is slower
 --   host           NAME       machine
 --   pid            INT        process id
 --   rank           INT        rank in its job, if it has one
 SELECT timestamp, epoch, step, loss, lr, grad_norm, step_ms, data_ms, forward_ms, backward_ms,
-       optimizer_ms, comm_ms, other_ms, batch_size, samples_per_s, host, pid, rank
+       optimizer_ms, comm_ms, other_ms, batch_size, samples_per_s, profiled, host, pid, rank
 FROM python.training_logs

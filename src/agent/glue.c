@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 #include "agent/jobs.h"
 #include "agent/lifecycle.h"
+#include "agent/profile.h"
 
 __asm__(".pushsection .rodata\n"
         "pb_glue_source:\n"
@@ -146,6 +147,19 @@ static bool add_function(struct pb_self *self, struct _object *dict, struct pb_p
     return good;
 }
 
+/* A dictionary of functions for scripts that the tool itself sends (PB_WIRE_OWN). */
+static bool add_tools(struct pb_self *self, struct _object *dict)
+{
+    struct _object *tools = self->py.PyDict_New();
+    bool good = tools != NULL;
+
+    for (struct pb_py_method *m = pb_profile_methods(); good && m->name; m++)
+        good = add_function(self, tools, m);
+    good = good && self->py.PyDict_SetItemString(dict, "tools", tools) == 0;
+    self->py.Py_DecRef(tools);
+    return good;
+}
+
 static struct _object *run_script(struct pb_self *self)
 {
     const struct pb_py *py = &self->py;
@@ -153,7 +167,8 @@ static struct _object *run_script(struct pb_self *self)
     bool good = false;
 
     if (dict && py->PyDict_SetItemString(dict, "__builtins__", py->PyEval_GetBuiltins()) == 0 &&
-        add_function(self, dict, &method_emit) && add_function(self, dict, &method_tid_of)) {
+        add_function(self, dict, &method_emit) && add_function(self, dict, &method_tid_of) &&
+        add_tools(self, dict)) {
         code = py->Py_CompileString(pb_glue_source, "<probing>", PB_PY_FILE_INPUT);
         good = code && discard(self, py->PyEval_EvalCode(code, dict, dict));
     }

@@ -289,6 +289,8 @@ static void fill(struct pb_self *self, struct pb_job *job, struct pb_client *cli
         job->deadline_ns += MS * (job->how.timeout_ms
                                       ? job->how.timeout_ms
                                       : (uint64_t)self->settings.v[PB_SET_EVAL_TIMEOUT]);
+        if (job->how.flags & PB_WIRE_OWN)
+            job->print_limit = UINT64_MAX; /* the tool limits what it takes */
         client->has_session |= (job->how.flags & PB_WIRE_REPL) != 0;
     }
     job->code = (const char *)client->in.body + head;

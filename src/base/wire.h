@@ -62,7 +62,8 @@ enum pb_wire_eval_flags {
     PB_WIRE_MAIN = 1,   /* on the main thread, at its next safe point */
     PB_WIRE_FRAME = 2,  /* with the variables of a frame */
     PB_WIRE_REPL = 4,   /* one interactive statement: keep `_`, answer "more" when incomplete */
-    PB_WIRE_FLAGS = 7,  /* all of them */
+    PB_WIRE_OWN = 8,    /* the tool's own script: not in __main__, with the agent's functions */
+    PB_WIRE_FLAGS = 15, /* all of them */
 };
 
 struct pb_wire_eval {

@@ -5,38 +5,48 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/home.h"
 #include "cli/cmd.h"
 #include "cli/link.h"
-#include "cli/profile_script.h"
+#include "cli/profile_trace.h"
 #include "host/buf.h"
 #include "host/json.h"
 #include "show/table.h"
-#include "store/tables/python_profile_ops.h"
-#include "store/tables/table.h"
-#include "store/writer.h"
 
-#define ROWS_KEPT 1000
-#define ANSWER_MAX (8 << 20)
+__asm__(".pushsection .rodata\n"
+        "pb_profile_script:\n"
+        ".incbin \"" PB_SCRIPTS_DIR "/profile.py\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+extern const char pb_profile_script[] __attribute__((visibility("hidden")));
+
+enum {
+    ROWS_KEPT = 1000,
+    HEAD_MAX = 64 << 10, /* bytes of the line in front of the trace */
+    NAMES_TRIED = 1000,
+    STORE_MS = 10000,
+};
 
 static int run(struct pb_ctx *ctx);
 
 static const struct pb_opt options[] = {
     {.name = "steps", .letter = 'n', .type = PB_OPT_INT, .arg = "N", .min = 1, .max = 1000,
-     .help = "how many training steps (default 5)"},
+     .help = "how many training steps, or calls of a model that is not trained (default 5)"},
     {.name = "timeout", .type = PB_OPT_NUM, .arg = "SECS", .min = 1, .max = 3600,
      .help = "how long to wait for them (default 60)"},
     {.name = "output", .letter = 'o', .type = PB_OPT_STR, .arg = "FILE",
-     .help = "where the trace goes, for Perfetto or chrome://tracing (default "
-             "probing-PID.trace.json)"},
+     .help = "where the trace goes, for Perfetto or chrome://tracing; a new file (default "
+             "probing-PID.trace.json, or with a number where that exists)"},
+    {.name = "max-events", .type = PB_OPT_INT, .arg = "N", .min = 1000, .max = PB_TRACE_EVENTS,
+     .help = "stop early before there are more (default 200000); each costs the job some 5 us and "
+             "1.5 KB when the profiler stops"},
+    {.name = "max-mb", .type = PB_OPT_INT, .arg = "MB", .min = 16, .max = 65536,
+     .help = "stop early when the process has grown by this much (default 512)"},
     {.name = "limit-mb", .type = PB_OPT_INT, .arg = "MB", .min = 1, .max = 16384,
-     .help = "no trace larger than this (default 256); the table comes anyway"},
+     .help = "no trace file larger than this (default 256); the table comes anyway"},
     {.name = "shapes", .help = "tell calls with different shapes apart"},
     {.name = "rows", .type = PB_OPT_INT, .arg = "N", .min = 1, .max = ROWS_KEPT,
      .help = "how many operations to show (default 20)"},
@@ -47,33 +57,21 @@ const struct pb_cmd pb_cmd_profile = {
     .name = "profile",
     .summary = "Run torch's profiler in the target for some training steps",
     .details =
-        "Nothing is needed in the program. The profiler starts and stops between two steps of an\n"
-        "optimizer, on the thread that trains; these steps are slower than others. Operations are\n"
-        "shown by their own time, and stand in the table python.profile_ops as well; every single\n"
-        "one with its place in time is in the trace file. The range Optimizer.step of the last\n"
-        "step is still open when the profiler stops, and not among them. Ctrl-C stops it at the\n"
-        "end of the step and leaves nothing behind.",
+        "Nothing is needed in the program. The profiler starts and stops between two training\n"
+        "steps, on the thread that trains; where a model is called without gradients and nothing\n"
+        "is trained, before a call. The job waits while it starts, stops and writes: the answer\n"
+        "says how long. It stops early, also within a step, when a bound is reached. Operations\n"
+        "are shown by their own time, and stand in the table python.profile_ops as well; every\n"
+        "single one with its place in time is in the trace file. Profiled steps are marked in\n"
+        "python.training_logs. The range Optimizer.step of the last step is still open when the\n"
+        "profiler stops, and not among the operations. Ctrl-C stops it at the next call or step\n"
+        "and leaves nothing behind.",
     .options = options,
     .target = PB_TARGET_PROCESS,
+    .remote = true,
     .examples = "probing 4242 profile                      # five steps\n"
                 "probing 4242 profile -n 20 --shapes -o trace.json\n",
     .run = run,
-};
-
-static const struct pb_column_spec ring_columns[] = {PB_PYTHON_PROFILE_OPS(PB_TABLE_COLUMN)};
-static const struct pb_ring_spec ring_spec = {
-    .name = PB_PYTHON_PROFILE_OPS_NAME,
-    .doc = PB_PYTHON_PROFILE_OPS_DOC,
-    .columns = ring_columns,
-    .ncolumns = sizeof ring_columns / sizeof *ring_columns,
-    .rows = ROWS_KEPT,
-    .flags = PB_RING_KEEP,
-};
-enum {
-#define X(name, type, unit, doc) AT_##name,
-    PB_PYTHON_PROFILE_OPS(X)
-#undef X
-        NCOLUMNS
 };
 
 #define EXIT_INTERRUPTED 130
@@ -89,36 +87,131 @@ static void on_interrupt(int signo)
         _exit(EXIT_INTERRUPTED); /* the second time: no more waiting */
 }
 
-/* A row as the script gives it. */
-enum { OP, SHAPES, CALLS, SELF_CPU, CPU, SELF_DEVICE, DEVICE, FIELDS };
+/* What the script sends: one line of JSON, then the trace. */
+struct answer {
+    struct pb_buf head;
+    bool has_head; /* its end has been seen */
+    struct pb_trace *trace;
+    const char *path;
+    int fd;
+    bool named; /* it stands under its path */
+    uint64_t bytes, limit; /* of the trace file */
+    int failure;           /* errno of the first write that failed */
+};
 
-static void collect(int fd, const void *data, size_t len, void *arg)
+static void write_file(struct answer *a, const char *data, size_t len)
 {
-    struct pb_buf *answer = arg;
+    a->bytes += len;
+    if (a->bytes > a->limit || a->failure)
+        return;
+    while (len) {
+        ssize_t n = write(a->fd, data, len);
 
-    if (fd == STDOUT_FILENO && answer->len + len <= ANSWER_MAX)
-        pb_buf_add(answer, data, len);
+        if (n < 0 && errno != EINTR) {
+            a->failure = errno;
+            return;
+        }
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        }
+    }
 }
 
-/* In a namespace of its own: evaluated code shares the program's. */
+static void take_output(int fd, const void *data, size_t len, void *arg)
+{
+    struct answer *a = arg;
+    const char *end;
+    size_t head;
+
+    if (fd != STDOUT_FILENO)
+        return;
+    if (!a->has_head) {
+        end = memchr(data, '\n', len);
+        head = end ? (size_t)(end - (const char *)data) : len;
+        if (a->head.len + head <= HEAD_MAX)
+            pb_buf_add(&a->head, data, head);
+        if (!end)
+            return;
+        a->has_head = true;
+        data = end + 1;
+        len -= head + 1;
+    }
+    pb_trace_add(a->trace, data, len);
+    write_file(a, data, len);
+}
+
+static int file_error(struct pb_ctx *ctx, const struct answer *a, int error)
+{
+    if (error == EEXIST)
+        return pb_err_set(&ctx->err, PB_FAIL,
+                          "%s: exists already; remove it, or take another name", a->path);
+    return pb_err_set(&ctx->err, PB_FAIL, "%s: %s", a->path, strerror(error));
+}
+
+/* A file without a name, where there is such a thing: a tool that is killed leaves none. */
+static int open_file(struct pb_ctx *ctx, struct answer *a)
+{
+    const char *slash = strrchr(a->path, '/');
+    const char *folder = !slash ? "."
+                         : slash == a->path ? "/"
+                                            : pb_arena_strndup(&ctx->arena, a->path,
+                                                               (size_t)(slash - a->path));
+
+    a->fd = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+    if (a->fd < 0 && errno != ENOENT && errno != EACCES) {
+        a->fd = open(a->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        a->named = a->fd >= 0;
+    }
+    return a->fd < 0 ? file_error(ctx, a, errno) : 0;
+}
+
+static bool exists(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
+}
+
+/* The user's file alone, and never one that is there: who looks at a stranger's job may be root. */
+static int create_file(struct pb_ctx *ctx, struct answer *a)
+{
+    const char *wanted = pb_opt_str(ctx, "output", NULL), *who = pb_link_who(ctx);
+
+    a->path = wanted ? wanted : pb_arena_printf(&ctx->arena, "probing-%s.trace.json", who);
+    for (int i = 2; exists(a->path); i++) {
+        if (wanted || i > NAMES_TRIED)
+            return file_error(ctx, a, EEXIST);
+        a->path = pb_arena_printf(&ctx->arena, "probing-%s.%d.trace.json", who, i);
+    }
+    return open_file(ctx, a);
+}
+
+static int name_file(struct pb_ctx *ctx, struct answer *a)
+{
+    const char *self = pb_arena_printf(&ctx->arena, "/proc/self/fd/%d", a->fd);
+
+    if (!a->named && linkat(AT_FDCWD, self, AT_FDCWD, a->path, AT_SYMLINK_FOLLOW) < 0)
+        return file_error(ctx, a, errno);
+    a->named = true;
+    return 0;
+}
+
 static void make_code(struct pb_ctx *ctx, double seconds, struct pb_buf *code)
 {
-    pb_buf_printf(code,
-                  "exec(r\"\"\"%s\"\"\", {'STEPS': %ld, 'SECONDS': %g, 'SHAPES': %s, "
-                  "'LIMIT': %ld, 'KEEP': %d})",
-                  profile_script, pb_opt_int(ctx, "steps", 5), seconds,
-                  pb_opt_flag(ctx, "shapes") ? "True" : "False",
-                  pb_opt_int(ctx, "limit-mb", 256) << 20, ROWS_KEPT);
+    pb_buf_printf(code, "WANTED, SECONDS, EVENTS, GROWTH, SHAPES = %ld, %g, %ld, %ld << 20, %s\n%s",
+                  pb_opt_int(ctx, "steps", 5), seconds, pb_opt_int(ctx, "max-events", 200000),
+                  pb_opt_int(ctx, "max-mb", 512), pb_opt_flag(ctx, "shapes") ? "True" : "False",
+                  pb_profile_script);
 }
 
 /* Ctrl-C ends it with ctx->interrupted; the script has cleaned up by then. */
-static int ask(struct pb_ctx *ctx, struct pb_json *ret)
+static int ask(struct pb_ctx *ctx, struct pb_agent *agent, struct answer *a, struct pb_json *ret)
 {
     double seconds = pb_opt_num(ctx, "timeout", 60);
-    struct pb_buf code = PB_BUF_INIT, answer = PB_BUF_INIT;
-    struct pb_link_eval how = {.timeout_ms = (int)((seconds + 30) * 1000), .sink = collect,
-                               .arg = &answer};
-    struct pb_agent agent = {.fd = -1};
+    struct pb_buf code = PB_BUF_INIT;
+    struct pb_link_eval how = {.flags = PB_WIRE_OWN, .timeout_ms = (int)((seconds + 60) * 1000),
+                               .sink = take_output, .arg = a};
     enum pb_wire_result result = PB_WIRE_OK;
     const char *why = NULL;
     int rc = -1;
@@ -126,188 +219,160 @@ static int ask(struct pb_ctx *ctx, struct pb_json *ret)
     make_code(ctx, seconds, &code);
     how.code = code.data;
     how.len = code.len;
-    if (pb_link_open(ctx, &agent) < 0)
-        goto out;
     if (!atomic_load(&cancelled))
-        rc = pb_link_eval(ctx, &agent, &how, &result, &why);
-    ctx->interrupted = agent.interrupt || atomic_load(&cancelled);
-    /* Where the answer came in the same moment, there is a trace to take away. */
-    if (rc == 0 && (!ctx->interrupted || result == PB_WIRE_OK))
-        rc = pb_link_explain(ctx, "profile", &how, &agent, result, why);
-    if (rc == 0)
-        rc = pb_json_parse(&ctx->arena, answer.data ? answer.data : "", answer.len, ret,
-                           ctx->interrupted ? NULL : &ctx->err);
-out:
-    pb_agent_close(&agent);
-    pb_buf_finish(&answer);
+        rc = pb_link_eval(ctx, agent, &how, &result, &why);
+    ctx->interrupted = agent->interrupt || atomic_load(&cancelled);
+    if (rc == 0 && !ctx->interrupted)
+        rc = pb_link_explain(ctx, "profile", &how, agent, result, why);
+    if (rc == 0 && !ctx->interrupted)
+        rc = pb_json_parse(&ctx->arena, a->head.data ? a->head.data : "", a->head.len, ret,
+                           &ctx->err);
     pb_buf_finish(&code);
+    return ctx->interrupted ? -1 : rc;
+}
+
+static void add_row(struct pb_buf *b, const struct pb_trace_op *op, int64_t steps)
+{
+    pb_buf_printf(b, "[%lld,", (long long)steps);
+    pb_json_string(b, op->name);
+    pb_buf_putc(b, ',');
+    pb_json_string_or_null(b, op->shapes);
+    pb_buf_printf(b, ",%lld,%.6f,%.6f,%.6f,%.6f]", (long long)op->calls, op->self_cpu, op->cpu,
+                  op->self_device, op->device);
+}
+
+/* The agent itself appends the rows: nobody else writes into the target's folder. */
+static int store(struct pb_ctx *ctx, struct pb_agent *agent, const struct pb_trace_op *ops,
+                 size_t n, int64_t steps)
+{
+    struct pb_buf rows = PB_BUF_INIT, code = PB_BUF_INIT;
+    struct pb_link_eval how = {.flags = PB_WIRE_OWN, .timeout_ms = STORE_MS};
+    enum pb_wire_result result = PB_WIRE_OK;
+    const char *why = NULL;
+    int rc;
+
+    for (size_t i = 0; i < n && i < ROWS_KEPT; i++) {
+        pb_buf_puts(&rows, i ? "," : "[");
+        add_row(&rows, &ops[i], steps);
+    }
+    pb_buf_puts(&rows, n ? "]" : "[]");
+    pb_buf_puts(&code, "import json\nfor row in json.loads(");
+    pb_json_string(&code, rows.data); /* a JSON string is a Python string as well */
+    pb_buf_puts(&code, "):\n    profile_row(*row)\n");
+    how.code = code.data;
+    how.len = code.len;
+    rc = pb_link_eval(ctx, agent, &how, &result, &why);
+    if (rc == 0)
+        rc = pb_link_explain(ctx, "python.profile_ops", &how, agent, result, why);
+    pb_buf_finish(&code);
+    pb_buf_finish(&rows);
     return rc;
 }
 
-static double number(const struct pb_json *row, int field)
+static const char *ms_text(struct pb_ctx *ctx, double v)
 {
-    const struct pb_json *v = &row->items[field];
-
-    return v->type == PB_J_REAL ? v->v.d : v->type == PB_J_INT ? (double)v->v.i : pb_null_real();
+    return pb_arena_printf(&ctx->arena, "%.2f", v);
 }
 
-static bool is_row(const struct pb_json *row)
-{
-    return row->type == PB_J_ARRAY && row->n == FIELDS && row->items[OP].type == PB_J_STRING;
-}
-
-/* Into the target's own folder, where the node finds it. */
-static int store(struct pb_ctx *ctx, const struct pb_json *rows, int64_t steps)
-{
-    char path[PB_HOME_MAX];
-    struct pb_ring *ring = NULL;
-    struct stat st;
-    int folder = -1, rc;
-
-    if (stat(pb_arena_printf(&ctx->arena, "/proc/%d", (int)ctx->pid), &st) < 0)
-        return pb_err_set(&ctx->err, PB_NO_TARGET, "%d: it has ended", (int)ctx->pid);
-    for (int i = 0; folder < 0 && pb_home_roots[i]; i++) {
-        pb_home_path(path, pb_home_roots[i], st.st_uid, ctx->pid, pb_home_start_time(ctx->pid));
-        folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    }
-    if (folder < 0)
-        return pb_err_set(&ctx->err, PB_FAIL, "%d: its folder was not found: the table is not in "
-                                              "python.profile_ops", (int)ctx->pid);
-    rc = pb_ring_create(&ring, folder, &ring_spec, NULL, &ctx->err);
-    for (size_t i = 0; rc == 0 && i < rows->n; i++) {
-        const struct pb_json *row = &rows->items[i];
-        union pb_cell cells[NCOLUMNS];
-
-        if (!is_row(row))
-            continue;
-        cells[AT_timestamp].i = pb_clock_wall_ns();
-        cells[AT_steps].i = steps;
-        cells[AT_op].name = pb_ring_name(ring, row->items[OP].s, row->items[OP].len);
-        cells[AT_shapes].text.s = row->items[SHAPES].s;
-        cells[AT_shapes].text.len = row->items[SHAPES].len;
-        cells[AT_calls].i = (int64_t)number(row, CALLS);
-        cells[AT_self_cpu_ms].d = number(row, SELF_CPU);
-        cells[AT_cpu_ms].d = number(row, CPU);
-        cells[AT_self_device_ms].d = number(row, SELF_DEVICE);
-        cells[AT_device_ms].d = number(row, DEVICE);
-        pb_ring_append(ring, cells);
-    }
-    pb_ring_close(ring);
-    close(folder);
-    return rc;
-}
-
-static const char *cell_of(struct pb_ctx *ctx, const struct pb_json *row, int field)
-{
-    double v = number(row, field);
-
-    return v == v ? pb_arena_printf(&ctx->arena, "%.2f", v) : NULL;
-}
-
-static void show(struct pb_ctx *ctx, const struct pb_json *rows)
+static void show(struct pb_ctx *ctx, const struct pb_trace_op *ops, size_t n)
 {
     static const struct pb_column columns[] = {
         {"operation", false, 0, true}, {"shapes", false, 0, true}, {"calls", true, 0, false},
         {"self cpu ms", true, 0, false}, {"cpu ms", true, 0, false},
         {"self device ms", true, 0, false}, {"device ms", true, 0, false},
     };
-    size_t limit = (size_t)pb_opt_int(ctx, "rows", 20), n = 0;
-    const char **cells = pb_arena_alloc(&ctx->arena, (limit + 1) * FIELDS * sizeof *cells);
-    struct pb_table t = {columns, FIELDS, cells, 0};
+    enum { FIELDS = sizeof columns / sizeof *columns };
+    size_t limit = (size_t)pb_opt_int(ctx, "rows", 20);
+    const char **cells = PB_NEW_N(&ctx->arena, const char *, (limit + 1) * FIELDS), **at = cells;
+    struct pb_table t = {columns, FIELDS, cells, n < limit ? n : limit};
 
-    for (size_t i = 0; i < rows->n && n < limit; i++) {
-        const struct pb_json *row = &rows->items[i];
-        const char **at = &cells[n * FIELDS];
-
-        if (!is_row(row))
-            continue;
-        at[OP] = row->items[OP].s;
-        at[SHAPES] = row->items[SHAPES].type == PB_J_STRING ? row->items[SHAPES].s : NULL;
-        at[CALLS] = pb_arena_printf(&ctx->arena, "%.0f", number(row, CALLS));
-        for (int f = SELF_CPU; f < FIELDS; f++)
-            at[f] = cell_of(ctx, row, f);
-        n++;
+    for (size_t i = 0; i < t.nrows; i++) {
+        *at++ = ops[i].name;
+        *at++ = ops[i].shapes;
+        *at++ = pb_arena_printf(&ctx->arena, "%lld", (long long)ops[i].calls);
+        *at++ = ms_text(ctx, ops[i].self_cpu);
+        *at++ = ms_text(ctx, ops[i].cpu);
+        *at++ = ms_text(ctx, ops[i].self_device);
+        *at++ = ms_text(ctx, ops[i].device);
     }
-    t.nrows = n;
     pb_table_print(&ctx->out, &t);
 }
 
-static int copy(int from, int to)
+/* How much there is, what it cost, and whether it is all that was asked for. */
+static void show_cost(struct pb_ctx *ctx, const struct pb_json *head, size_t events)
 {
-    char piece[65536];
-    ssize_t n;
+    const char *unit = pb_json_str(head, "unit", "steps"), *why = pb_json_str(head, "why", "");
+    double start = pb_json_number(head, "start_s", 0), stop = pb_json_number(head, "stop_s", 0);
+    double save = pb_json_number(head, "save_s", 0);
+    long long count = (long long)pb_json_whole(head, "count", 0);
 
-    while ((n = read(from, piece, sizeof piece)) != 0) {
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 || write(to, piece, (size_t)n) != n)
-            return -1;
-        if (atomic_load(&cancelled)) {
-            errno = EINTR;
-            return -1;
-        }
+    unit = strcmp(unit, "calls") == 0 ? "calls" : "steps";
+    pb_print_f(&ctx->out, "%lld %s in %.2f s, %zu events; the job waited %.2f s (start %.3f, stop "
+                          "%.3f, write %.3f)\n",
+               count, unit, pb_json_number(head, "took_s", 0), events, start + stop + save, start,
+               stop, save);
+    if (*why)
+        pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena, "probing: stopped after %lld of %ld %s: %s",
+                                           count, pb_opt_int(ctx, "steps", 5), unit, why));
+}
+
+static int show_file(struct pb_ctx *ctx, struct answer *a)
+{
+    if (a->failure)
+        return pb_err_set(&ctx->err, PB_FAIL, "%s: %s", a->path, strerror(a->failure));
+    if (a->bytes > a->limit) {
+        if (a->named)
+            unlink(a->path);
+        pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena, "the trace of %llu MB is over the limit "
+                                           "and was dropped", (unsigned long long)a->bytes >> 20));
+        return 0;
     }
+    if (name_file(ctx, a) < 0)
+        return -1;
+    pb_print_f(&ctx->out, "trace: %s (open it in https://ui.perfetto.dev)\n", a->path);
     return 0;
 }
 
-/* The target has written it where it could; we may see other files than it does. */
-static const char *place_of(struct pb_ctx *ctx, const char *trace)
+static int profile(struct pb_ctx *ctx, struct pb_agent *agent, struct answer *a)
 {
-    return pb_arena_printf(&ctx->arena, "/proc/%d/root%s", (int)ctx->pid, trace);
-}
+    const struct pb_trace_op *ops;
+    const char *error;
+    struct pb_json head;
+    size_t n, events;
 
-static int fetch(struct pb_ctx *ctx, const char *trace)
-{
-    const char *path = pb_opt_str(ctx, "output",
-                                  pb_arena_printf(&ctx->arena, "probing-%d.trace.json",
-                                                  (int)ctx->pid));
-    const char *there = place_of(ctx, trace);
-    int from = open(there, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), to = -1, rc = 0;
-
-    if (from < 0)
-        return pb_err_set(&ctx->err, PB_FAIL, "%s: %s", there, strerror(errno));
-    to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (to < 0 || copy(from, to) < 0) {
-        rc = pb_err_set(&ctx->err, PB_FAIL, "%s: %s", path, strerror(errno));
-        if (to >= 0)
-            unlink(path);
-    } else
-        pb_print_f(&ctx->out, "trace: %s (open it in https://ui.perfetto.dev)\n", path);
-    if (to >= 0)
-        close(to);
-    close(from);
-    unlink(there);
-    return rc;
-}
-
-static int profile(struct pb_ctx *ctx)
-{
-    const char *trace, *error;
-    const struct pb_json *rows;
-    struct pb_json answer;
-
-    if (ask(ctx, &answer) < 0)
+    if (ask(ctx, agent, a, &head) < 0)
         return -1;
-    trace = pb_json_str(&answer, "trace", NULL);
-    if (ctx->interrupted) {
-        if (trace)
-            unlink(place_of(ctx, trace));
-        return -1;
-    }
-    error = pb_json_str(&answer, "error", NULL);
+    error = pb_json_str(&head, "error", NULL);
     if (error)
-        return pb_err_set(&ctx->err, PB_FAIL, "%d: %s", (int)ctx->pid, error);
-    rows = pb_json_get(&answer, "rows");
-    if (!rows || rows->type != PB_J_ARRAY)
-        return pb_err_set(&ctx->err, PB_FAIL, "%d: the profiler gave no table", (int)ctx->pid);
-    show(ctx, rows);
-    if (!trace)
-        pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena,
-                                           "the trace of %ld MB is over the limit and was dropped",
-                                           (long)(pb_json_whole(&answer, "bytes", 0) >> 20)));
-    else if (fetch(ctx, trace) < 0)
+        return pb_err_set(&ctx->err, PB_FAIL, "%s: %s", pb_link_who(ctx), error);
+    events = pb_trace_events(a->trace);
+    ops = pb_trace_ops(a->trace, &n);
+    show(ctx, ops, n);
+    show_cost(ctx, &head, events);
+    if (show_file(ctx, a) < 0)
         return -1;
-    return store(ctx, rows, pb_json_whole(&answer, "steps", 0));
+    return store(ctx, agent, ops, n, pb_json_whole(&head, "count", 0));
+}
+
+static int run_profile(struct pb_ctx *ctx)
+{
+    struct answer a = {.fd = -1, .limit = (uint64_t)pb_opt_int(ctx, "limit-mb", 256) << 20};
+    struct pb_agent agent = {.fd = -1};
+    int rc;
+
+    if (create_file(ctx, &a) < 0)
+        return -1;
+    a.trace = pb_trace_create(pb_opt_flag(ctx, "shapes"));
+    rc = pb_link_open(ctx, &agent);
+    if (rc == 0)
+        rc = profile(ctx, &agent, &a);
+    if ((rc < 0 || ctx->interrupted) && a.named)
+        unlink(a.path);
+    close(a.fd);
+    pb_agent_close(&agent);
+    pb_trace_destroy(a.trace);
+    pb_buf_finish(&a.head);
+    return rc;
 }
 
 static int run(struct pb_ctx *ctx)
@@ -318,7 +383,7 @@ static int run(struct pb_ctx *ctx)
     sigaction(SIGINT, NULL, &old);
     if (old.sa_handler != SIG_IGN)
         sigaction(SIGINT, &act, NULL);
-    rc = profile(ctx);
+    rc = run_profile(ctx);
     sigaction(SIGINT, &old, NULL);
     ctx->interrupted |= atomic_load(&cancelled);
     if (ctx->interrupted)

@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import tempfile
+import time
 
 import pytest
 
@@ -14,6 +15,7 @@ import harness
 from agents import eventually
 from injecting import has_agent
 from nodes import Node
+from test_two_users import python_for_all
 
 pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
               pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch")]
@@ -68,13 +70,16 @@ def test_operations_and_trace(training, node, tmp_path):
     assert answer.returncode == 0, answer.stderr
     lines = answer.stdout.splitlines()
     assert lines[0].split()[:3] == ["operation", "shapes", "calls"]
-    calls = {line.split()[0]: int(line.split()[1]) for line in lines[1:-1]
+    calls = {line.split()[0]: int(line.split()[1]) for line in lines[1:-2]
              if line.startswith("aten::")}
     assert calls["aten::addmm"] == 3 * 3  # three layers, three steps
     assert lines[-1] == "trace: %s (open it in https://ui.perfetto.dev)" % trace
     with open(trace) as file:
         events = json.load(file)["traceEvents"]
     assert sum(event.get("name") == "aten::addmm" for event in events) == 9
+    assert re.fullmatch(r"3 steps in \d+\.\d\d s, \d+ events; the job waited \d+\.\d\d s "
+                        r"\(start [\d.]+, stop [\d.]+, write [\d.]+\)", lines[-2])
+    assert os.stat(trace).st_mode & 0o777 == 0o600
     rows = node.rows("SELECT * FROM python.profile_ops", training.pid)
     ops = {row["op"]: row for row in rows}
     assert ops["aten::addmm"]["calls"] == 9 and ops["aten::addmm"]["steps"] == 3
@@ -124,10 +129,147 @@ def test_no_torch(start, any_py, node):
         1, "probing: %d: torch is not loaded in it" % target.pid)
 
 
-def test_no_steps(training, node):
-    """Other optimizers' steps do not count, and without any it gives up in time."""
-    harness.probing(training.pid, "eval", "import threading; "
+def test_no_steps(start, node):
+    """Without any it gives up in time."""
+    target = start(Training)
+    harness.probing(target.pid, "eval", "import threading; "
                     "time.sleep = lambda seconds: threading.Event().wait(60)")
-    answer = node(training.pid, "profile", "--timeout", "1")
-    assert answer.returncode == 1
-    assert re.search(r"only \d of 5 steps in 1 s", answer.stderr)
+    time.sleep(0.5)  # it hangs after the step that is under way
+    answer = node(target.pid, "profile", "--timeout", "1")
+    assert (answer.returncode, answer.stderr) == (
+        1, "probing: %d: no training step and no call of a model in 1 s\n" % target.pid)
+
+
+def test_profiled_steps_are_marked(training, node, tmp_path):
+    """A stall that the profiler caused is told apart from the job's own."""
+    count = "SELECT count(*) AS n FROM python.training_logs WHERE profiled"
+    before = node.rows(count, training.pid)[0]["n"]
+    assert node(training.pid, "profile", "-n", 4, "-o", tmp_path / "t.json").returncode == 0
+    eventually(lambda: node.rows(count, training.pid)[0]["n"] >= before + 4)
+    last = "SELECT profiled FROM python.training_logs ORDER BY step DESC LIMIT 1"
+    eventually(lambda: node.rows(last, training.pid)[0]["profiled"] is False)
+
+
+def test_a_file_that_exists_stays(training, node, tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text("mine")
+    answer = node(training.pid, "profile", "-n", 1, "-o", path)
+    assert (answer.returncode, answer.stderr) == (
+        1, "probing: %s: exists already; remove it, or take another name\n" % path)
+    assert path.read_text() == "mine"
+
+
+def test_default_names_do_not_collide(training, node, tmp_path):
+    for name in ("probing-%d.trace.json", "probing-%d.2.trace.json"):
+        answer = node(training.pid, "profile", "-n", 1, cwd=tmp_path)
+        assert answer.returncode == 0, answer.stderr
+        assert answer.stdout.splitlines()[-1].split()[1] == name % training.pid
+        assert (tmp_path / (name % training.pid)).exists()
+
+
+TINY = """
+import os, sys, time, torch
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+print("ready", os.getpid(), flush=True)
+while True:  # an episode of many calls, then one step
+    total = 0
+    for _ in range({calls}):
+        total = total + model(torch.randn(1, 4)).sum()
+    optimizer.zero_grad()
+    total.backward()
+    optimizer.step()
+"""
+
+SERVER = """
+import os, time, torch
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).eval()
+print("ready", os.getpid(), flush=True)
+with torch.no_grad():
+    while True:
+        model(torch.randn(1, 4))
+        time.sleep(0.01)
+"""
+
+
+class Program(harness.Target):
+    def __init__(self, text):
+        super().__init__([sys.executable, "-c", text])
+
+
+def test_many_tiny_calls_stop_it_early(start, node, tmp_path):
+    """Three steps of 20,000 calls each would be 600,000 events and more."""
+    target = start(Program, TINY.format(calls=20000))
+    answer = node(target.pid, "profile", "-n", 3, "--max-events", 50000, "-o", tmp_path / "t.json",
+                  timeout=120)
+    assert answer.returncode == 0, answer.stderr
+    assert re.search(r"probing: stopped after \d of 3 steps: it would have more than 50000 events",
+                     answer.stderr)
+    events = int(re.search(r"(\d+) events", answer.stdout).group(1))
+    assert 10000 < events <= 50000
+    assert re.search(r"^aten::addmm +\d+", answer.stdout, re.M)
+    assert left_behind(target.pid).split()[-2:] == ["0", "False"]
+
+
+def test_inference(start, node, tmp_path):
+    """Nothing is trained: calls of the model are what counts."""
+    target = start(Program, SERVER)
+    trace = str(tmp_path / "t.json")
+    answer = node(target.pid, "profile", "-n", 4, "-o", trace)
+    assert answer.returncode == 0, answer.stderr
+    assert re.search(r"^4 calls in ", answer.stdout, re.M)
+    assert re.search(r"^aten::addmm +8 ", answer.stdout, re.M)  # two layers
+
+
+def test_times_are_torchs_own(start, node, tmp_path):
+    """Added up from the trace, they are what torch says of the same events."""
+    target = start(Program, SERVER)
+    trace = str(tmp_path / "t.json")
+    answer = node(target.pid, "profile", "-n", 20, "-o", trace, "--rows", 100)
+    assert answer.returncode == 0, answer.stderr
+    with open(trace) as file:
+        events = [e for e in json.load(file)["traceEvents"]
+                  if e.get("ph") == "X" and e.get("cat") == "cpu_op"]
+    rows = {r["op"]: r for r in node.rows("SELECT * FROM python.profile_ops", target.pid)}
+    for name in {e["name"] for e in events}:
+        own = [e for e in events if e["name"] == name]
+        assert rows[name]["calls"] == len(own)
+        assert rows[name]["cpu_ms"] == pytest.approx(sum(e["dur"] for e in own) / 1000, abs=1e-3)
+    whole = sum(e["dur"] for e in events
+                if not any(o is not e and o["tid"] == e["tid"] and o["ts"] <= e["ts"] and
+                           o["ts"] + o["dur"] >= e["ts"] + e["dur"] for o in events)) / 1000
+    assert sum(r["self_cpu_ms"] for r in rows.values()) == pytest.approx(whole, rel=1e-3)
+
+
+HOSTILE = """
+import json, os, sys, time, types
+sys.modules["torch"] = types.ModuleType("torch")
+dumps = json.dumps
+json.dumps = lambda value: dumps({{"unit": "steps", "count": 1, "rows": [], "bytes": 10,
+                                   "steps": 1, "trace": "{secret}"}})
+print("ready", os.getpid(), flush=True)
+while True:
+    time.sleep(0.05)
+"""
+
+
+class Stranger(harness.Target):
+    """A program of another user."""
+
+    def __init__(self, text):
+        super().__init__(["setpriv", "--reuid", "61999", "--regid", "61999", "--clear-groups",
+                          python_for_all(), "-c", text], cwd="/")
+
+
+@pytest.mark.skipif(os.getuid() != 0 or not python_for_all(), reason="needs another user's process")
+def test_no_path_of_a_target_is_opened(start, node, tmp_path):
+    """The answer of a process of another user names a file of root's."""
+    secret = tmp_path / "secret"
+    secret.write_text("root's")
+    secret.chmod(0o600)
+    target = start(Stranger, HOSTILE.format(secret=secret))
+    trace = tmp_path / "t.json"
+    node(target.pid, "profile", "-n", 1, "--timeout", 1, "-o", trace)
+    assert secret.read_text() == "root's" and secret.stat().st_mode & 0o777 == 0o600
+    assert not trace.exists() or "root's" not in trace.read_text()

@@ -1,5 +1,5 @@
 # The agent's Python part. Runs once, in a dictionary of its own that holds emit(job, fd, bytes)
-# and tid_of(ident) beforehand; the agent then calls begin, run, complete, end, forget,
+# tid_of(ident) and tools beforehand; the agent then calls begin, run, complete, end, forget,
 # let_go and reset.
 # Valid from 3.6 on. What is imported here is imported into the host, so there is little of it.
 import _ast
@@ -7,7 +7,7 @@ import _thread
 import sys
 
 FILE = "<eval>"
-MAIN, FRAME, REPL = 1, 2, 4
+MAIN, FRAME, REPL, OWN = 1, 2, 4, 8
 OK, EXCEPTION, REFUSED, INTERRUPTED, MORE = 0, 1, 2, 5, 6
 ONLY_AST = 0x400
 PIECE = 8192
@@ -321,7 +321,12 @@ def run(code, flags, depth, tid, client):
 
 
 def evaluate(code, flags, depth, tid, client):
-    names = frame_names(depth, tid) if flags & FRAME else sys.modules["__main__"].__dict__
+    if flags & OWN:
+        names = dict(tools, __name__="probing", __builtins__=sys.modules["builtins"])
+    elif flags & FRAME:
+        names = frame_names(depth, tid)
+    else:
+        names = sys.modules["__main__"].__dict__
     local = names
     if flags & REPL:
         import codeop

@@ -2,7 +2,7 @@
  * python_profile_ops.h - the columns of python.profile_ops.
  *
  * Owns: nothing; a list. Threads: any. Fails: never.
- * Not here: who writes it (cli/profile.c).
+ * Not here: who writes it (agent/profile.c).
  */
 #ifndef PB_STORE_TABLES_PYTHON_PROFILE_OPS_H
 #define PB_STORE_TABLES_PYTHON_PROFILE_OPS_H
@@ -13,7 +13,7 @@
 /* X(column, type, unit, doc) */
 #define PB_PYTHON_PROFILE_OPS(X)                                                                  \
     X(timestamp, TIME, "", "when the profile was taken")                                          \
-    X(steps, INT, "", "steps in it")                                                              \
+    X(steps, INT, "", "training steps in it, or calls of a model")                                \
     X(op, NAME, "", "operation or kernel")                                                        \
     X(shapes, TEXT, "", "shapes of its arguments, where they were asked for")                     \
     X(calls, INT, "", "times that it ran")                                                        \

@@ -26,6 +26,7 @@
     X(comm_ms, REAL, "ms", "with any operation between ranks under way, also during the others")  \
     X(other_ms, REAL, "ms", "the rest: the loop's own code, evaluation")                          \
     X(batch_size, INT, "", "samples of the step")                                                 \
-    X(samples_per_s, REAL, "", "samples in a second")
+    X(samples_per_s, REAL, "", "samples in a second")                                             \
+    X(profiled, BOOL, "", "torch's profiler ran in it (`probing PID profile`): it is slower")
 
 #endif

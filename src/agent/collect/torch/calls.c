@@ -5,6 +5,7 @@
 #include "agent/arch/symver.h"
 #include "agent/arch/ticks.h"
 #include "agent/collect/collect.h"
+#include "agent/collect/torch/events.h"
 #include "agent/collect/torch/grad.h"
 #include "agent/collect/torch/torch.h"
 #include "base/clock.h"
@@ -281,6 +282,8 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     uint64_t entered = taken ? pb_clock_ns() : 0, now;
     struct _object *result;
 
+    if (__builtin_expect(t->listener && th->depth == 0, 0))
+        pb_torch_tell(t, PB_TORCH_EVENT_CALL);
     call.module = pb_torch_module_called(t, object);
     if (__builtin_expect(!call.module || (tracing && (t->weighing || t->timing)), 0)) {
         begin_more(t, &call, object);

@@ -4,6 +4,7 @@
 
 #include "agent/collect/collect.h"
 #include "agent/collect/comm/comm.h"
+#include "agent/collect/torch/events.h"
 #include "agent/collect/torch/torch.h"
 #include "base/clock.h"
 #include "store/tables/table.h"
@@ -146,6 +147,7 @@ static void fill_row(struct pb_torch *t, union pb_cell *row, struct _object *opt
             (comm_ns > s->comm_ns ? comm_ns - s->comm_ns : 0);
     row[PB_TORCH_LOG_other_ms] =
         real(!took ? pb_null_real() : took > parts ? ms(took - parts) : 0);
+    row[PB_TORCH_LOG_profiled].b = t->step_profiled;
     row[PB_TORCH_LOG_batch_size].i = batch ? batch : PB_NULL_INT;
     row[PB_TORCH_LOG_samples_per_s] =
         real(batch && took ? (double)batch / ((double)took / 1e9) : pb_null_real());
@@ -253,8 +255,10 @@ void pb_torch_step_ended(struct pb_torch *t, struct _object *optimizer, uint64_t
     if (!t->logs)
         t->logs = pb_collect_ring(t->self, &table);
     write_row(t, optimizer, now);
+    t->step_profiled = t->profiling;
     t->step_end_ns = now;
     next_step(t, now, took);
+    pb_torch_tell(t, PB_TORCH_EVENT_STEP);
 }
 
 void pb_torch_forward_counts(struct pb_torch *t, struct _object *root)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/collect/collect.h"
+#include "agent/collect/torch/events.h"
 #include "agent/collect/torch/grad.h"
 #include "base/clock.h"
 #include "store/tables/python_torch_trace.h"
@@ -166,6 +167,7 @@ static void leave(struct pb_self *self)
     t->norm = t->unscale = (struct pb_cuda_value){0};
     pb_cuda_leave(&t->cuda);
     t->on = t->tracing = t->ranging = false;
+    pb_torch_listen(self, NULL);
     pb_torch_weighing_ends(t);
     pb_torch_slots_take_back(t);
     pb_torch_backward_leave(t);
@@ -183,6 +185,8 @@ static void forked(struct pb_self *self)
     t->weighing = t->timing = t->ranging = t->engine_runs = false;
     t->passes = 0;
     t->trace = t->logs = NULL;
+    t->listener = NULL; /* the parent's profile */
+    t->profiling = t->step_profiled = false;
     t->named_type = NULL;
     t->statm = -1; /* the parent's */
     t->late_n = t->held_n = t->spans_held = t->nnotes = 0;

@@ -261,6 +261,9 @@ struct pb_torch {
     bool fed, training;   /* a batch since the last forward; was that one for a step? */
     bool outside;         /* a root was called that is in no other one */
     bool optimizer_seen;
+    struct _object *listener;  /* told of calls and steps (events.h), or NULL; GIL */
+    bool profiling;            /* torch's profiler runs for `probing PID profile`; GIL */
+    bool step_profiled;        /* it ran for a part of the current step */
     struct pb_torch_module *last_root;
     bool root_is_old; /* of a step before this */
 
