@@ -232,19 +232,20 @@ int pb_nodelink_ask(struct pb_ctx *ctx, struct pb_nodelink *n, const char *metho
 int pb_nodelink_agent(struct pb_ctx *ctx, bool inject, struct pb_err *err)
 {
     struct pb_nodelink n;
-    struct pb_buf path = PB_BUF_INIT;
+    struct pb_buf body = PB_BUF_INIT;
     int fd;
 
     if (pb_nodelink_open(ctx, &n) < 0) {
         *err = ctx->err;
         return -1;
     }
-    pb_buf_printf(&path, "/api/agent?inject=%d", inject);
+    pb_buf_printf(&body, "{\"inject\":%s", inject ? "true" : "false");
     if (ctx->scope) {
-        pb_buf_puts(&path, "&target=");
-        pb_http_encode(&path, ctx->scope);
+        pb_json_key(&body, "target");
+        pb_json_string(&body, ctx->scope);
     }
-    fd = pb_http_upgrade(n.http, path.data, "probing-agent", err);
-    pb_buf_finish(&path);
+    pb_buf_putc(&body, '}');
+    fd = pb_http_upgrade(n.http, "/api/agent", body.data, "probing-agent", err);
+    pb_buf_finish(&body);
     return fd;
 }

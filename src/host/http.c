@@ -186,11 +186,73 @@ bool pb_http_lists(const char *value, const char *word)
     return false;
 }
 
+/* Behind a value: blanks, then its parameters, each "; name=value" or "; name=\"value\"". */
+static bool are_parameters(const char *p)
+{
+    while (*p) {
+        size_t n;
+
+        p += strspn(p, " \t");
+        if (*p != ';')
+            return !*p;
+        p += 1 + strspn(p + 1, " \t");
+        for (n = 0; is_token((unsigned char)p[n]);)
+            n++;
+        if (n == 0 || p[n] != '=')
+            return false;
+        p += n + 1;
+        if (*p == '"') {
+            for (p++; *p && *p != '"'; p++)
+                if (*p == '\\' && p[1])
+                    p++;
+            if (*p++ != '"')
+                return false;
+        } else {
+            for (n = 0; is_token((unsigned char)p[n]);)
+                n++;
+            if (n == 0)
+                return false;
+            p += n;
+        }
+    }
+    return true;
+}
+
+bool pb_http_is_type(const char *value, const char *type)
+{
+    size_t len = strlen(type);
+
+    return value && strncasecmp(value, type, len) == 0 && are_parameters(value + len);
+}
+
+/* Headers that may stand there once: of two, different readers would believe different ones. */
+static bool is_single(const char *name)
+{
+    static const char *const names[] = {
+        "Host",  "Content-Type", "Content-Length",  "Transfer-Encoding", "Expect",
+        "Origin", "Upgrade",     "Authorization",   "X-Probing-Token",   "Sec-Fetch-Site",
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool has_doubles(const struct pb_http_head *h)
+{
+    for (size_t i = 0; i < h->nheaders; i++)
+        if (is_single(h->headers[i].name) &&
+            pb_http_header(h, h->headers[i].name) != h->headers[i].value)
+            return true;
+    return false;
+}
+
 /* What the headers say of the message itself. */
 static int read_meaning(struct pb_http_head *h, bool request)
 {
-    size_t hosts = 0;
-
+    if (request && has_doubles(h))
+        return -400;
     h->keep_alive = !h->http_1_0;
     for (size_t i = 0; i < h->nheaders; i++) {
         const char *name = h->headers[i].name, *value = h->headers[i].value;
@@ -208,8 +270,6 @@ static int read_meaning(struct pb_http_head *h, bool request)
             h->upgrade |= pb_http_lists(value, "upgrade");
         } else if (strcasecmp(name, "Expect") == 0) {
             h->expect_continue = strcasecmp(value, "100-continue") == 0;
-        } else if (strcasecmp(name, "Host") == 0) {
-            hosts++;
         }
         if (rc < 0)
             return rc;
@@ -217,7 +277,7 @@ static int read_meaning(struct pb_http_head *h, bool request)
     h->upgrade = h->upgrade && pb_http_header(h, "Upgrade");
     if (h->chunked && h->length >= 0)
         return -400;
-    return request && (hosts > 1 || (hosts == 0 && !h->http_1_0)) ? -400 : 0;
+    return request && !h->http_1_0 && !pb_http_header(h, "Host") ? -400 : 0;
 }
 
 long pb_http_parse(struct pb_http_head *h, char *data, size_t len, bool request)

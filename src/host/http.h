@@ -53,6 +53,8 @@ long pb_http_parse(struct pb_http_head *h, char *data, size_t len, bool request)
 const char *pb_http_header(const struct pb_http_head *h, const char *name);
 /* Is the word in a header's list of words, e.g. "close" in Connection? Case does not matter. */
 bool pb_http_lists(const char *value, const char *word);
+/* Is the value of Content-Type this one media type, with or without well-formed parameters? */
+bool pb_http_is_type(const char *value, const char *type);
 /* Decoded value of a parameter in the query string, in the arena; NULL when absent. */
 char *pb_http_param(const struct pb_http_head *h, const char *name, struct pb_arena *a);
 const char *pb_http_reason(int status);
@@ -128,11 +130,12 @@ int pb_http_ask(struct pb_http_client *c, const struct pb_http_request *r, pb_ht
 /* A header or trailer of the last response, until the next question. */
 const char *pb_http_answered(struct pb_http_client *c, const char *name);
 /*
- * Asks to turn the connection into a plain byte stream (101). Returns the descriptor, which does
- * not block and which the caller owns from then on, or -1. c is closed either way.
+ * Asks by POST, with a body of JSON, to turn the connection into a plain byte stream (101). Returns
+ * the descriptor, which does not block and which the caller owns from then on, or -1. c is closed
+ * either way.
  */
-int pb_http_upgrade(struct pb_http_client *c, const char *path, const char *protocol,
-                    struct pb_err *err);
+int pb_http_upgrade(struct pb_http_client *c, const char *path, const char *body,
+                    const char *protocol, struct pb_err *err);
 /*
  * Turns an answer whose status is no success into an error: by the code and message of its JSON
  * (docs/http.md), else by its status. Returns -1.

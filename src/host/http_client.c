@@ -386,18 +386,21 @@ static int read_only_head(struct pb_http_client *c, struct pb_err *err)
     return 0;
 }
 
-int pb_http_upgrade(struct pb_http_client *c, const char *path, const char *protocol,
-                    struct pb_err *err)
+int pb_http_upgrade(struct pb_http_client *c, const char *path, const char *body,
+                    const char *protocol, struct pb_err *err)
 {
-    struct pb_http_request r = {.method = "GET", .path = path, .timeout_ms = UPGRADE_TIMEOUT_MS};
+    struct pb_http_request r = {.method = "POST", .path = path, .timeout_ms = UPGRADE_TIMEOUT_MS};
     struct pb_buf b = PB_BUF_INIT;
     int fd = -1, rc;
 
     c->now = &r;
     rc = revive(c, err);
     if (rc == 0) {
-        write_head(c, &b, "GET", path);
-        pb_buf_printf(&b, "Connection: Upgrade\r\nUpgrade: %s\r\n\r\n", protocol);
+        write_head(c, &b, "POST", path);
+        pb_buf_printf(&b,
+                      "Connection: Upgrade\r\nUpgrade: %s\r\nContent-Type: application/json\r\n"
+                      "Content-Length: %zu\r\n\r\n%s",
+                      protocol, strlen(body), body);
         rc = send_all(c, b.data, b.len, err) < 0 ? -1 : 0;
         pb_buf_clear(&b);
     }

@@ -263,8 +263,10 @@ def test_agent_tunnel(served):
     it = socket.socket(socket.AF_UNIX)
     it.settimeout(10)
     it.connect(served.socket)
-    it.sendall(b"GET /api/agent?target=%d HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n"
-               b"Upgrade: probing-agent\r\n\r\n" % served.pid)
+    body = b'{"target": %d}' % served.pid
+    it.sendall(b"POST /api/agent HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n"
+               b"Upgrade: probing-agent\r\nContent-Type: application/json\r\n"
+               b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         head += it.recv(1)
@@ -276,7 +278,8 @@ def test_agent_tunnel(served):
     wire.eval("6 * 7", number=9)
     assert wire.answer(9)[:2] == (0, b"42\n")
     wire.close()
-    assert served.error("GET", "/api/agent?target=%d" % served.pid)[0] == 400
+    assert served.error("POST", "/api/agent", {"target": served.pid})[0] == 400
+    assert served.error("GET", "/api/agent?target=%d&inject=1" % served.pid)[0] == 405
 
 
 def test_wrong_ways(served):

@@ -23,13 +23,15 @@ static int refuse(struct pb_refusal *r, int status, const char *code, const char
     return -1;
 }
 
-/* The name in a Host header: without port and brackets. */
+/* The name in a Host header: without port and brackets. False when it is no name and port. */
 static bool host_name(const char *value, char *buf, size_t cap)
 {
     bool bracket = *value == '[';
     size_t len = bracket ? strcspn(++value, "]") : strcspn(value, ":");
+    const char *behind = value + len + (bracket && value[len]);
 
-    if (len == 0 || len >= cap)
+    if (len == 0 || len >= cap || (bracket && !value[len]) || (*behind && *behind != ':') ||
+        (*behind && behind[1 + strspn(behind + 1, "0123456789")]))
         return false;
     memcpy(buf, value, len);
     buf[len] = '\0';
@@ -45,19 +47,21 @@ static bool is_address(const char *name)
 
 /*
  * A page of another site can have its name point to this machine and then read the answers as its
- * own. It cannot do that under the name of this machine or by an address.
+ * own. It cannot do that by an address or under the very name of this machine, whole or up to its
+ * first dot; a longer name that begins like it may be anybody's.
  */
 static bool is_this_machine(const struct pb_conn *c, const char *value)
 {
+    const char *own = c->server->host;
     char name[PB_HTTP_NAME_MAX];
-    size_t own = strlen(c->server->host);
+    size_t first = strcspn(own, ".");
 
     if (!value || !host_name(value, name, sizeof name))
         return false;
     return is_address(name) || strcasecmp(name, "localhost") == 0 ||
            strcasecmp(name, c->listener->host) == 0 ||
-           (own && strncasecmp(name, c->server->host, own) == 0 &&
-            (name[own] == '\0' || name[own] == '.'));
+           strcasecmp(name, own) == 0 ||
+           (first && strncasecmp(name, own, first) == 0 && !name[first]);
 }
 
 /* A browser says where a request comes from; other programs do not send these. */
@@ -145,7 +149,7 @@ static int check_body(struct pb_conn *c, struct pb_refusal *r)
         return refuse(r, 417, "usage", "only 100-continue can be expected");
     if (strcmp(h->method, "POST") != 0)
         return h->length > 0 || h->chunked ? refuse(r, 400, "usage", "GET takes no body") : 0;
-    if (!pb_http_lists(type, "application/json"))
+    if (!pb_http_is_type(type, "application/json"))
         return refuse(r, 415, "usage", "the body must be JSON: Content-Type: application/json");
     if (h->length > PB_HTTP_BODY_MAX)
         return refuse(r, 413, "too_large", "the body is longer than %d MB", PB_HTTP_BODY_MAX >> 20);

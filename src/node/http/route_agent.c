@@ -1,5 +1,5 @@
 /*
- * GET /api/agent - the agent's own protocol (base/wire.h) through this connection, byte by byte.
+ * POST /api/agent - the agent's own protocol (base/wire.h) through this connection, byte by byte.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,9 +16,9 @@
 static void run(struct pb_request *rq);
 
 const struct pb_route pb_route_agent = {
-    .method = "GET",
+    .method = "POST",
     .path = "/api/agent",
-    .doc = "Upgrade: " PROTOCOL " to the agent of ?target=; &inject=1 loads it first",
+    .doc = "Upgrade: " PROTOCOL " to the agent: {target?, inject?}; inject loads it first",
     .run = run,
 };
 
@@ -109,7 +109,7 @@ static void run(struct pb_request *rq)
         pb_err_set(&err, PB_USAGE,
                    "only with the headers Connection: Upgrade and Upgrade: " PROTOCOL);
     else if (pb_request_process(rq, &pid, &err) == 0)
-        pb_request_agent(pid, pb_request_flag(rq, "inject"), &agent, &err);
+        pb_request_agent(pid, pb_json_flag(rq->body, "inject", false), &agent, &err);
     if (err.code != PB_OK)
         pb_reply_error(rq, &err, -1, NULL);
     else

@@ -64,6 +64,11 @@ static void test_refused(void **state)
     } cases[] = {
         {"GET / HTTP/1.1\r\n\r\n", 400}, /* no Host */
         {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nOrigin: http://a\r\nOrigin: http://b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: x\r\nAuthorization: y\r\n\r\n", 400},
+        {"POST / HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\n"
+         "Content-Type: application/json\r\n\r\n", 400},
         {"GET / HTTP/1.1\nHost: a\n\n", 400},
         {"GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400},
@@ -115,7 +120,15 @@ static void test_words(void **state)
 {
     (void)state;
     assert_true(pb_http_lists("keep-alive, Upgrade", "upgrade"));
-    assert_true(pb_http_lists("application/json; charset=utf-8", "application/json"));
+    assert_true(pb_http_is_type("application/json", "application/json"));
+    assert_true(pb_http_is_type("Application/JSON ; charset=utf-8; a=\"x,\\\"y\"",
+                                "application/json"));
+    assert_false(pb_http_is_type("text/plain;a=,application/json", "application/json"));
+    assert_false(pb_http_is_type("application/json,text/plain", "application/json"));
+    assert_false(pb_http_is_type("application/json;a=,text/plain", "application/json"));
+    assert_false(pb_http_is_type("application/jsonx", "application/json"));
+    assert_false(pb_http_is_type("application/json; charset=\"utf", "application/json"));
+    assert_false(pb_http_is_type(NULL, "application/json"));
     assert_false(pb_http_lists("closed", "close"));
     assert_false(pb_http_lists(NULL, "close"));
     parse("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
@@ -391,7 +404,7 @@ static void test_upgrade(void **state)
     struct pb_http_client *c = start(&s);
     struct pb_err err = {0};
     char in[16] = "";
-    int fd = pb_http_upgrade(c, "/", "x", &err);
+    int fd = pb_http_upgrade(c, "/", "{}", "x", &err);
 
     (void)state;
     assert_true(fd >= 0);
@@ -402,7 +415,7 @@ static void test_upgrade(void **state)
     stop(&s, NULL);
     s = (struct script){.answers = {"HTTP/1.1 401 No\r\nContent-Length: 45\r\n\r\n"
                                     "{\"error\":{\"code\":\"denied\",\"message\":\"token\"}}"}};
-    assert_int_equal(pb_http_upgrade(start(&s), "/", "x", &err), -1);
+    assert_int_equal(pb_http_upgrade(start(&s), "/", "{}", "x", &err), -1);
     assert_int_equal(err.code, PB_DENIED);
     assert_string_equal(err.msg, "token");
     stop(&s, NULL);

@@ -107,6 +107,14 @@ static void test_strangers(void **state)
         {401, 404, "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"},
         {200, 200, "GET /open HTTP/1.1\r\nHost: localhost:99\r\n\r\n"},
         {403, 403, "GET /open HTTP/1.1\r\nHost: evil.example\r\n\r\n"},
+        {403, 403, "GET /open HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n"},
+        {403, 403, "GET /open HTTP/1.1\r\nHost: [::1]evil.example\r\n\r\n"},
+        {403, 403, "GET /open HTTP/1.1\r\nHost: localhost:9evil\r\n\r\n"},
+        {415, 415, "POST /echo HTTP/1.1\r\nHost: localhost\r\nX-Probing-Token: " TOKEN
+                   "\r\nContent-Type: text/plain;a=,application/json\r\n\r\n"},
+        {403, 403, "POST /echo HTTP/1.1\r\nHost: localhost\r\nX-Probing-Token: " TOKEN
+                   "\r\nOrigin: http://evil.example\r\n\r\n"},
+        {403, 403, "DELETE /open HTTP/1.1\r\nHost: localhost\r\nOrigin: http://a\r\n\r\n"},
         {200, 200, "GET /open HTTP/1.1\r\nHost: [::1]:99\r\n\r\n"},
         {403, 403, "GET /open HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n"},
         {403, 403, "GET /open HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n"},
@@ -137,6 +145,27 @@ static void test_strangers(void **state)
                                               "Content-Type: application/json\r\n\r\n"), 200);
         pb_server_destroy(t.s);
     }
+}
+
+/* A name that begins with this machine's may belong to a page that would have its answers. */
+static void test_names(void **state)
+{
+    static const struct {
+        const char *behind;
+        int status;
+    } cases[] = {{"", 200}, {":80", 200}, {".evil.example", 403}, {"x", 403}, {".", 403}};
+    char name[64] = "", text[200];
+    struct server t;
+
+    (void)state;
+    gethostname(name, sizeof name - 1);
+    start(&t, true, true);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text, "GET /fast HTTP/1.1\r\nHost: %s%s\r\n\r\n", name,
+                 cases[i].behind);
+        assert_int_equal(status_of(&t, true, text), cases[i].status);
+    }
+    pb_server_destroy(t.s);
 }
 
 static void test_streams(void **state)
@@ -247,7 +276,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_strangers), cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_strangers), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_streams),
         cmocka_unit_test(test_upgrade), cmocka_unit_test(test_owners),
         cmocka_unit_test(test_one_node),
     };
