@@ -113,7 +113,7 @@ static const char *value_of(struct pb_ctx *ctx, const struct pb_buf *shown, int 
     const char *value =
         pb_agent_value(shown->data, pb_setting_list[index].name, &ctx->arena);
 
-    return value ? value : default_of(ctx, index);
+    return value ? pb_text_clean(&ctx->arena, value) : default_of(ctx, index);
 }
 
 static void list(struct pb_ctx *ctx, const struct pb_buf *shown)

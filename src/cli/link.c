@@ -109,14 +109,21 @@ int pb_link_apply(struct pb_ctx *ctx, const char *lines)
 struct sink {
     struct pb_agent *agent;
     bool broken;
+    bool escapes[2]; /* stdout, stderr: is a terminal, and what comes is not our own user's */
+    struct pb_text_tail tails[2];
 };
 
-/* As it came: what code prints is the user's own. */
-static void write_through(int fd, const void *data, size_t len, void *arg)
+/* Does the process belong to another user? Of one on another machine nothing is known. */
+static bool is_foreign(const struct pb_ctx *ctx)
 {
-    struct sink *s = arg;
-    const char *p = data;
+    struct pb_proc_status status;
 
+    return ctx->remote || pb_proc_status(&status, ctx->pid, NULL) < 0 ||
+           status.uid != geteuid() || status.euid != geteuid();
+}
+
+static void write_all(struct sink *s, int fd, const char *p, size_t len)
+{
     while (len && !s->broken) {
         ssize_t n = write(fd, p, len);
 
@@ -128,6 +135,24 @@ static void write_through(int fd, const void *data, size_t len, void *arg)
             pb_agent_interrupt(s->agent);
         }
     }
+}
+
+/*
+ * As it came: what code prints is the user's own. Another user's process may not drive our
+ * terminal: there control characters are shown, not sent.
+ */
+static void write_through(int fd, const void *data, size_t len, void *arg)
+{
+    struct sink *s = arg;
+    struct pb_buf clean = PB_BUF_INIT;
+
+    if (s->escapes[fd == 2]) {
+        pb_text_stream(&s->tails[fd == 2], data, len, &clean);
+        write_all(s, fd, clean.data, clean.len);
+    } else {
+        write_all(s, fd, data, len);
+    }
+    pb_buf_finish(&clean);
 }
 
 static int timeout_of(const struct pb_link_eval *e, const struct pb_agent *a)
@@ -143,7 +168,9 @@ int pb_link_eval(struct pb_ctx *ctx, struct pb_agent *a, const struct pb_link_ev
     struct pb_wire_eval head = {.flags = e->flags, .timeout_ms = (uint32_t)e->timeout_ms,
                                 .frame = e->frame, .tid = e->tid};
     struct sigaction act = {.sa_handler = on_interrupt}, old;
-    struct sink sink = {.agent = a};
+    bool foreign = is_foreign(ctx);
+    struct sink sink = {.agent = a, .escapes = {foreign && isatty(STDOUT_FILENO),
+                                                foreign && isatty(STDERR_FILENO)}};
     int rc;
 
     pb_print_flush(&ctx->out, NULL);
@@ -155,6 +182,8 @@ int pb_link_eval(struct pb_ctx *ctx, struct pb_agent *a, const struct pb_link_ev
     rc = pb_agent_ask(a, PB_WIRE_EVAL, &head, sizeof head, e->code, e->len,
                       timeout_of(e, a) + SLACK_MS, e->sink ? e->sink : write_through,
                       e->sink ? e->arg : &sink, &ctx->arena, ret_result, ret_why, &ctx->err);
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO && !e->sink; fd++)
+        write_through(fd, NULL, 0, &sink);
     sigaction(SIGINT, &old, NULL);
     interruptible = NULL;
     return rc < 0 ? pb_err_prefix(&ctx->err, "%s", pb_link_who(ctx)) : 0;

@@ -91,7 +91,7 @@ static size_t split_lines(const char *text, struct pb_arena *a, char ***ret)
             *ret = pb_arena_grow(a, *ret, cap * sizeof **ret, (cap + 64) * sizeof **ret);
             cap += 64;
         }
-        (*ret)[n++] = pb_arena_strndup(a, text, len);
+        (*ret)[n++] = pb_text_clean(a, pb_arena_strndup(a, text, len));
         text += len + (text[len] == '\n');
     }
     return n;

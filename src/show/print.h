@@ -53,6 +53,15 @@ void pb_print_style(struct pb_print *p, enum pb_style style);
 
 /* Copy of s as pb_print_text shows it. */
 char *pb_text_clean(struct pb_arena *a, const char *s);
+/*
+ * The same for lines that come in pieces: newlines and tabs pass. A character that is cut in two
+ * waits in the tail, which starts zeroed, for the next piece; len 0 ends the text.
+ */
+struct pb_text_tail {
+    char bytes[4];
+    size_t len;
+};
+void pb_text_stream(struct pb_text_tail *tail, const void *data, size_t len, struct pb_buf *ret);
 /* Columns that clean text takes on a terminal. */
 size_t pb_text_width(const char *s);
 /* Shortens clean text to width columns with "…": in the middle, or at the end. */

@@ -94,25 +94,64 @@ static bool turns_text(uint32_t c)
            (c >= 0x2066 && c <= 0x2069);
 }
 
+/* The next character as it may be shown; its length in bytes. */
+static size_t add_clean(struct pb_buf *b, const char *s)
+{
+    uint32_t c;
+    size_t n = decode(s, &c);
+
+    if (n == 0)
+        pb_buf_puts(b, "\xef\xbf\xbd");
+    else if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+        add_control(b, c);
+    else if (turns_text(c) || c == 0x2028 || c == 0x2029)
+        pb_buf_printf(b, "\\u%04x", c);
+    else
+        pb_buf_add(b, s, n);
+    return n ? n : 1;
+}
+
+/* How many bytes at the end are the beginning of a character. */
+static size_t unfinished(const char *s, size_t len)
+{
+    for (size_t back = 1; back <= 3 && back <= len; back++) {
+        unsigned char c = (unsigned char)s[len - back];
+        size_t need = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+
+        if ((c & 0xc0) != 0x80)
+            return need > back ? back : 0;
+    }
+    return 0;
+}
+
+void pb_text_stream(struct pb_text_tail *tail, const void *data, size_t len, struct pb_buf *ret)
+{
+    struct pb_buf in = PB_BUF_INIT;
+    size_t hold, at = 0;
+
+    pb_buf_add(&in, tail->bytes, tail->len);
+    pb_buf_add(&in, data, len);
+    pb_buf_putc(&in, '\0');
+    in.len--;
+    hold = len ? unfinished(in.data, in.len) : 0;
+    while (at < in.len - hold) {
+        if (in.data[at] == '\n' || in.data[at] == '\t')
+            pb_buf_putc(ret, in.data[at++]);
+        else
+            at += add_clean(ret, in.data + at);
+    }
+    memcpy(tail->bytes, in.data + in.len - hold, hold);
+    tail->len = hold;
+    pb_buf_finish(&in);
+}
+
 char *pb_text_clean(struct pb_arena *a, const char *s)
 {
     struct pb_buf b = PB_BUF_INIT;
     char *copy;
 
-    while (*s) {
-        uint32_t c;
-        size_t n = decode(s, &c);
-
-        if (n == 0)
-            pb_buf_puts(&b, "\xef\xbf\xbd");
-        else if (c < 0x20 || (c >= 0x7f && c < 0xa0))
-            add_control(&b, c);
-        else if (turns_text(c) || c == 0x2028 || c == 0x2029)
-            pb_buf_printf(&b, "\\u%04x", c);
-        else
-            pb_buf_add(&b, s, n);
-        s += n ? n : 1;
-    }
+    while (*s)
+        s += add_clean(&b, s);
     copy = pb_arena_strndup(a, b.data ? b.data : "", b.len);
     pb_buf_finish(&b);
     return copy;

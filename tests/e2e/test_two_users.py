@@ -1,6 +1,8 @@
 """Two users on one machine: neither sees nor reaches the other's processes or data; root does."""
 import json
 import os
+import pty
+import select
 import shutil
 import socket
 import subprocess
@@ -154,3 +156,41 @@ def test_root_sees_both(users, tmp_path):
                 assert door.recv(12) == b"HTTP/1.1 200"
     finally:
         root.stop()
+
+
+def at_terminal(*words):
+    """(exit status, bytes) of the tool, as root, with a terminal as its output."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(harness.BIN, [harness.BIN] + [str(word) for word in words],
+                  dict(harness.ENV, TERM="xterm"))
+    said = b""
+    while select.select([terminal], [], [], 30)[0]:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        said += piece
+    os.close(terminal)
+    return os.waitpid(pid, 0)[1] >> 8, said
+
+
+def test_terminal_of_root(users, any_py, start):
+    """What another user's process prints is shown to root, but does not drive the terminal."""
+    nasty = r"\x1b]0;title\x07\x9b31m\u202eabc\r"
+    show = "import sys; sys.stdout.write('%s' + chr(10)); sys.stderr.write('%s' + chr(10))" % (
+        nasty, nasty)
+    for code in (show, "print('%s')" % nasty, "raise ValueError('%s')" % nasty):
+        _, said = at_terminal(users[0].pid, "eval", code)
+        assert b"abc" in said
+        assert b"\x1b" not in said and b"\x07" not in said and b"\xc2\x9b" not in said, said
+        assert "\u202e".encode() not in said and b"\r" not in said.replace(b"\r\n", b""), said
+    code, said = at_terminal(users[0].pid, "eval", "print('a\\tb\\nc')")
+    # The kernel's own terminal may write the tab as blanks.
+    assert code == 0 and said.replace(b"\t", b"       ") == b"a       b\r\nc\r\n"
+    # Into a pipe it goes as it is, and so does our own process's output.
+    assert harness.probing(users[0].pid, "eval", "print('\\x1b[1m')").stdout == "\x1b[1m\n"
+    job = start(agents.Probed, any_py)
+    assert b"\x1b[1mbold" in at_terminal(job.pid, "eval", "print('\\x1b[1mbold')")[1]

@@ -36,6 +36,29 @@ static void cleaning(void **state)
     pb_arena_finish(&a);
 }
 
+/* Pieces as they come from another user's process: cut anywhere, even inside a character. */
+static void streaming(void **state)
+{
+    static const char in[] = "a\tb\n\033]0;t\a\xc2\x9b\r日\xe2\x80\xae\xff|\xe6\x97";
+    static const char out[] = "a\tb\n\\x1b]0;t\\a\\x9b\\r日\\u202e\xef\xbf\xbd|"
+                              "\xef\xbf\xbd\xef\xbf\xbd";
+
+    (void)state;
+    for (size_t piece = 1; piece < sizeof in; piece++) {
+        struct pb_text_tail tail = {.len = 0};
+        struct pb_buf b = PB_BUF_INIT;
+
+        for (size_t at = 0; at < sizeof in - 1; at += piece)
+            pb_text_stream(&tail, in + at, at + piece < sizeof in ? piece : sizeof in - 1 - at, &b);
+        pb_text_stream(&tail, NULL, 0, &b);
+        assert_string_equal(b.data, out);
+        pb_buf_clear(&b);
+        pb_text_stream(&tail, "\0x", 2, &b);
+        assert_string_equal(b.data, "\\x00x");
+        pb_buf_finish(&b);
+    }
+}
+
 static void shortening(void **state)
 {
     struct pb_arena a = PB_ARENA_INIT;
@@ -83,7 +106,8 @@ static void colours(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(widths), cmocka_unit_test(cleaning), cmocka_unit_test(shortening),
+        cmocka_unit_test(widths), cmocka_unit_test(cleaning), cmocka_unit_test(streaming),
+        cmocka_unit_test(shortening),
         cmocka_unit_test(cells),  cmocka_unit_test(colours),
     };
 
