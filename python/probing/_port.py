@@ -13,15 +13,15 @@ SECONDS = 2
 
 
 def serve(port):
-    """One line: where it listens, or why not."""
+    """Where it listens and how to connect, a line each; or one line that says why not."""
     address = port if ":" in port else "0.0.0.0:" + port
     tool = find()
     if not tool:
         return "probing: PROBING_PORT: the program probing is not installed with the package"
     status, out = run([tool, "serve", "--listen", address, "--owner", own_name()])
-    line = out.decode("utf-8", "replace").strip().partition("\n")[0]
-    if line or status == 0:
-        return line
+    lines = out.decode("utf-8", "replace").strip().split("\n")[:2]
+    if lines[0] or status == 0:
+        return "\n".join(lines if status == 0 else lines[:1])
     return "probing: PROBING_PORT: no answer in %d s" % SECONDS
 
 

@@ -78,6 +78,8 @@ static void audit(struct pb_self *self, struct pb_job *job, enum pb_wire_result 
                              .result = words[result],
                              .uid = job->peer_uid,
                              .pid = job->peer_pid,
+                             .client = job->peer_name,
+                             .code = true,
                              .wall_ns = job->asked_wall_ns,
                              .asked_ns = job->asked_ns,
                              .detail = job->code,
@@ -280,6 +282,7 @@ static void fill(struct pb_self *self, struct pb_job *job, struct pb_client *cli
         .peer_uid = client->uid,
         .peer_pid = client->pid,
     };
+    memcpy(job->peer_name, client->name, sizeof job->peer_name);
     job->asked_ns = job->deadline_ns;
     if (job->complete) {
         job->deadline_ns += COMPLETE_NS;

@@ -113,6 +113,7 @@ static void audit(struct pb_self *self, const struct pb_client *c, const char *a
                              .result = result,
                              .uid = c->uid,
                              .pid = c->pid,
+                             .client = c->name,
                              .wall_ns = pb_clock_wall_ns(),
                              .asked_ns = pb_clock_ns(),
                              .detail = c->in.head.len ? (const char *)c->in.body : NULL,
@@ -141,8 +142,58 @@ static void handle_config(struct pb_self *self, struct pb_client *c)
     pb_jobs_answer(self, c, c->in.head.id, PB_WIRE_OK, "");
 }
 
+/* A number below 2^32 - 1, else -1. */
+static int64_t number(const char *text)
+{
+    int64_t v = 0;
+    int digits = 0;
+
+    for (; *text >= '0' && *text <= '9' && digits < 10; text++, digits++)
+        v = v * 10 + (*text - '0');
+    return digits && !*text && v < UINT32_MAX ? v : -1;
+}
+
+/*
+ * A node asks in somebody's name and says so first, once: what comes behind is passed on from that
+ * client, who may not take another name. Whoever reaches the socket is the owner or root anyway.
+ */
+static void handle_client(struct pb_self *self, struct pb_client *c)
+{
+    const char *text = (const char *)c->in.body, *end = text + c->in.head.len;
+    int64_t uid = -1, pid = -1;
+
+    if (c->spoke) {
+        c->gone = true;
+        return;
+    }
+    pthread_mutex_lock(&self->lock);
+    while (text < end) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        size_t len = (size_t)((stop ? stop : end) - text);
+        char line[PB_WIRE_CLIENT_NAME + 8];
+
+        snprintf(line, sizeof line, "%.*s", (int)len, text);
+        if (strncmp(line, "name=", 5) == 0)
+            snprintf(c->name, sizeof c->name, "%.*s", PB_WIRE_CLIENT_NAME - 1, line + 5);
+        else if (strncmp(line, "uid=", 4) == 0)
+            uid = number(line + 4);
+        else if (strncmp(line, "pid=", 4) == 0)
+            pid = number(line + 4);
+        text += len + 1;
+    }
+    c->uid = uid < 0 ? (uid_t)-1 : (uid_t)uid;
+    c->pid = pid < 0 ? 0 : (pid_t)pid;
+    pthread_mutex_unlock(&self->lock);
+}
+
 void pb_requests_handle(struct pb_self *self, struct pb_client *c)
 {
+    if (c->in.head.type == PB_WIRE_CLIENT) {
+        handle_client(self, c);
+        c->spoke = true;
+        return;
+    }
+    c->spoke = true;
     switch (c->in.head.type) {
     case PB_WIRE_EVAL:
         pb_jobs_start(self, c);

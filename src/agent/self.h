@@ -46,8 +46,10 @@ struct pb_client {
     bool leaving; /* asked for the end, and hears of it last */
     uint32_t eject_id;
     bool has_session;  /* the glue keeps `_` for it */
-    uid_t uid;         /* whose process it is */
+    uid_t uid;         /* whose process it is; of a node, who asks through it: -1 unknown */
     pid_t pid;
+    char name[PB_WIRE_CLIENT_NAME]; /* as a node calls who asks through it, or "" */
+    bool spoke;        /* sent a message: too late to say in whose name it asks */
     uint64_t seen_ns;  /* control: last message */
     struct pb_wire_in in; /* control */
     size_t body_size;  /* control: of in.body's mapping */
@@ -81,6 +83,7 @@ struct pb_job {
     int64_t asked_wall_ns;
     uid_t peer_uid;
     pid_t peer_pid;
+    char peer_name[PB_WIRE_CLIENT_NAME];
     uint64_t printed, print_limit;
     unsigned long ident; /* the evaluating thread, as Python calls it */
 };

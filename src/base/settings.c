@@ -74,10 +74,43 @@ static bool parse_thousandths(const char *text, size_t len, int64_t *ret)
     return true;
 }
 
+/* The words of a choice are the end of its doc: "…: full|hash|off". */
+static const char *choices_of(const struct pb_setting *set)
+{
+    return strrchr(set->doc, ' ') + 1;
+}
+
+/* The word of this number, and its length. */
+static const char *choice_at(const struct pb_setting *set, int64_t number, size_t *ret_len)
+{
+    const char *word = choices_of(set);
+
+    while (number-- > 0)
+        word = strchr(word, '|') + 1;
+    *ret_len = strcspn(word, "|");
+    return word;
+}
+
+static bool parse_choice(const struct pb_setting *set, const char *text, size_t len, int64_t *ret)
+{
+    for (int64_t i = set->least; i <= set->most; i++) {
+        size_t n;
+        const char *word = choice_at(set, i, &n);
+
+        if (n == len && memcmp(word, text, n) == 0) {
+            *ret = i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool parse_value(const struct pb_setting *set, const char *text, size_t len, int64_t *ret)
 {
     if (set->type == PB_SWITCH)
         return parse_switch(text, len, ret);
+    if (set->type == PB_CHOICE)
+        return parse_choice(set, text, len, ret);
     if (!parse_thousandths(text, len, ret))
         return false;
     if (set->type == PB_COUNT) {
@@ -103,6 +136,9 @@ int pb_settings_parse(int index, const char *text, size_t len, int64_t *ret, str
     if (set->type == PB_SWITCH)
         return pb_err_set(err, PB_USAGE, "%s: '%.*s' is neither on nor off", set->name, (int)len,
                           text);
+    if (set->type == PB_CHOICE)
+        return pb_err_set(err, PB_USAGE, "%s: '%.*s' is not one of %s", set->name, (int)len, text,
+                          choices_of(set));
     pb_settings_format(index, set->least, least);
     pb_settings_format(index, set->most, most);
     return pb_err_set(err, PB_USAGE, "%s: '%.*s' is not a %s from %s to %s", set->name, (int)len,
@@ -112,9 +148,14 @@ int pb_settings_parse(int index, const char *text, size_t len, int64_t *ret, str
 size_t pb_settings_format(int index, int64_t value, char buf[PB_SETTING_VALUE_MAX])
 {
     enum pb_setting_type type = pb_setting_list[index].type;
+    const char *word;
+    size_t len;
     int n;
 
-    if (type == PB_SWITCH)
+    if (type == PB_CHOICE) {
+        word = choice_at(&pb_setting_list[index], value, &len);
+        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%.*s", (int)len, word);
+    } else if (type == PB_SWITCH)
         n = snprintf(buf, PB_SETTING_VALUE_MAX, "%s", value ? "on" : "off");
     else if (type == PB_COUNT || value % 1000 == 0)
         n = snprintf(buf, PB_SETTING_VALUE_MAX, "%lld",

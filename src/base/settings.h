@@ -22,7 +22,11 @@ enum pb_setting_type {
     PB_NUMBER, /* thousandths */
     PB_COUNT,
     PB_SWITCH,
+    PB_CHOICE, /* one of the words of `choices`, by its place in them */
 };
+
+/* The words of the setting audit.eval. */
+enum pb_audit_eval { PB_AUDIT_FULL, PB_AUDIT_HASH, PB_AUDIT_OFF };
 
 struct pb_setting {
     const char *name;

@@ -16,6 +16,7 @@ static const struct limits limits[] = {
     {PB_WIRE_CONFIG, true, 0, PB_WIRE_PIECE},
     {PB_WIRE_EJECT, true, 0, 0},
     {PB_WIRE_STATUS, true, 0, 0},
+    {PB_WIRE_CLIENT, true, 0, 512},
     {PB_WIRE_OUT, false, 0, PB_WIRE_PIECE},
     {PB_WIRE_ERR, false, 0, PB_WIRE_PIECE},
     {PB_WIRE_DONE, false, sizeof(struct pb_wire_done), PB_WIRE_PIECE},

@@ -26,10 +26,12 @@
 #include <stdint.h>
 
 #define PB_WIRE_MAGIC 0x31474250u /* "PBG1": head layout 1 */
-#define PB_WIRE_VERSION 1
+#define PB_WIRE_VERSION 2 /* 2: CLIENT is known */
 /* A question: a script on stdin may be long. An answer is cut into pieces. */
 #define PB_WIRE_MAX (16u << 20)
 #define PB_WIRE_PIECE (64u << 10)
+/* Bytes of a client's name, the zero behind it included. */
+#define PB_WIRE_CLIENT_NAME 128
 
 /* X(name, number, who sends it, payload) */
 #define PB_WIRE_TYPES(X)                                                                         \
@@ -40,6 +42,7 @@
     X(CONFIG, 5, "tool", "lines: `key` reads, `key=value` sets, nothing lists all")              \
     X(EJECT, 6, "tool", "nothing; the agent stops all it does and closes")                       \
     X(STATUS, 7, "tool", "nothing; answered by OUT with key=value lines")                        \
+    X(CLIENT, 8, "tool", "key=value lines: uid, pid, name: who asks through a node; comes first")  \
     X(OUT, 16, "agent", "bytes for stdout")                                                      \
     X(ERR, 17, "agent", "bytes for stderr")                                                      \
     X(DONE, 18, "agent", "struct pb_wire_done, then one line saying what failed, if anything")

@@ -100,7 +100,7 @@ static int open_address(struct pb_ctx *ctx)
                             (unsigned long long)pb_home_start_time(ctx->pid));
     if (pb_nodestart_listen(ctx, address, owner, false, &bound) < 0)
         return pb_err_prefix(&ctx->err, "--listen");
-    pb_print_f(&ctx->out, "Probing server listening on %s\n", bound);
+    pb_nodestart_say(ctx, bound, false);
     return 0;
 }
 

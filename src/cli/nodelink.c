@@ -55,17 +55,27 @@ static int read_token_file(struct pb_ctx *ctx, const char **ret)
     return 0;
 }
 
-/* By option, by environment, or this user's own; NULL when there is none. */
-static int find_token(struct pb_ctx *ctx, const char **ret)
+int pb_nodelink_token(struct pb_ctx *ctx, const char **ret)
 {
-    char own[128];
+    const char *given = getenv("PROBING_TOKEN");
 
     *ret = ctx->token;
     if (*ret)
         return 0;
     if (ctx->token_file)
         return read_token_file(ctx, ret);
-    if (pb_token_read(own, sizeof own, false, NULL) == 0)
+    *ret = given && *given ? given : NULL;
+    return 0;
+}
+
+/* As given, or this user's own; NULL when there is none. */
+static int find_token(struct pb_ctx *ctx, const char **ret)
+{
+    char own[PB_TOKEN_MAX];
+
+    if (pb_nodelink_token(ctx, ret) < 0)
+        return -1;
+    if (!*ret && pb_token_own(own, sizeof own, false, NULL) == 0)
         *ret = pb_arena_strdup(&ctx->arena, own);
     return 0;
 }
@@ -165,9 +175,8 @@ int pb_nodelink_error(struct pb_ctx *ctx, const struct pb_json *body, int status
 
     if (status == 401)
         return pb_err_set(&ctx->err, PB_DENIED,
-                          "%s: not permitted: wrong or missing token. Give it by --token, "
-                          "--token-file or $PROBING_TOKEN; on that machine it is in "
-                          "~/.config/probing/token",
+                          "%s: not permitted: wrong or missing token. Give it by $PROBING_TOKEN or "
+                          "--token-file; on that machine `probing token` shows it",
                           ctx->remote ? ctx->remote : "node");
     if (!message)
         return pb_err_set(&ctx->err, code_of(NULL, status), "the node answered with status %d",

@@ -31,6 +31,9 @@ void pb_nodelink_close(struct pb_nodelink *n);
 /* Starts this user's node unless it runs; waits until it answers. Used by serve too. */
 int pb_nodelink_start(struct pb_ctx *ctx);
 
+/* The token by --token, --token-file or $PROBING_TOKEN; NULL: none was given. */
+int pb_nodelink_token(struct pb_ctx *ctx, const char **ret);
+
 /* A question in SQL; ctx->scope says whose rows. */
 struct pb_question {
     const char *sql;

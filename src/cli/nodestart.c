@@ -18,6 +18,7 @@
 #include "host/http.h"
 #include "host/json.h"
 #include "node/node.h"
+#include "node/token.h"
 
 #define START_TIMEOUT_MS 10000
 #define STOP_TIMEOUT_MS 20000
@@ -212,12 +213,12 @@ static int ask(struct pb_ctx *ctx, const char *method, const char *path, const s
 int pb_nodestart_listen(struct pb_ctx *ctx, const char *address, const char *owner, bool no_token,
                         const char **ret_bound)
 {
-    const char *token = getenv("PROBING_TOKEN");
+    const char *token = NULL;
     struct pb_buf body = PB_BUF_INIT;
     struct pb_json answer;
     int rc;
 
-    if (pb_nodelink_start(ctx) < 0)
+    if (pb_nodelink_token(ctx, &token) < 0 || pb_nodelink_start(ctx) < 0)
         return -1;
     pb_buf_putc(&body, '{');
     pb_json_key(&body, "address");
@@ -236,6 +237,42 @@ int pb_nodestart_listen(struct pb_ctx *ctx, const char *address, const char *own
     if (rc == 0)
         *ret_bound = pb_json_str(&answer, "listening", address);
     return rc;
+}
+
+static bool is_loopback(const char *bound)
+{
+    return strncmp(bound, "127.", 4) == 0 || strncmp(bound, "[::1]", 5) == 0;
+}
+
+/* The path as people write it. */
+static const char *short_path(struct pb_ctx *ctx, const char *path)
+{
+    const char *home = getenv("HOME");
+    size_t len = home ? strlen(home) : 0;
+
+    if (len > 1 && strncmp(path, home, len) == 0 && path[len] == '/')
+        return pb_arena_printf(&ctx->arena, "~%s", path + len);
+    return path;
+}
+
+void pb_nodestart_say(struct pb_ctx *ctx, const char *bound, bool no_token)
+{
+    const char *given = NULL, *token;
+    char path[PB_TOKEN_PATH_MAX];
+
+    pb_print_f(&ctx->out, "Probing server listening on %s\n", bound);
+    pb_print_flush(&ctx->out, NULL);
+    pb_token_path(path);
+    pb_nodelink_token(ctx, &given);
+    token = no_token ? "no token: whoever reaches it may run code in the processes"
+            : given  ? "token: the one it was opened with ($PROBING_TOKEN)"
+                     : pb_arena_printf(&ctx->arena, "token: in %s; `probing token` shows it",
+                                       short_path(ctx, path));
+    pb_ctx_notice(ctx, pb_arena_printf(
+                           &ctx->arena, "probing: %s%s", token,
+                           is_loopback(bound) ? ""
+                                              : "; no TLS, and other machines can reach it: across "
+                                                "a network that is not yours, use ssh -L"));
 }
 
 int pb_nodestart_stop(struct pb_ctx *ctx)

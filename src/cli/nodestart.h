@@ -39,6 +39,10 @@ bool pb_nodelock_read(const char *path, struct pb_nodelock *ret);
 /* Opens a port of the node for a process ("<pid>-<start>", or NULL); *ret_bound as bound. */
 int pb_nodestart_listen(struct pb_ctx *ctx, const char *address, const char *owner, bool no_token,
                         const char **ret_bound);
+/*
+ * Says where it listens, and in a second line, on stderr, how to connect and what to beware of.
+ */
+void pb_nodestart_say(struct pb_ctx *ctx, const char *bound, bool no_token);
 /* Ends the node and waits for it. 1: there was none. */
 int pb_nodestart_stop(struct pb_ctx *ctx);
 

@@ -336,6 +336,10 @@ static const char *quote_words(struct pb_arena *a, char **argv)
     for (; *argv; argv++) {
         const char *w = *argv;
 
+        if (strcmp(w, "--token") == 0 && argv[1])
+            argv++;
+        if (w != *argv || strncmp(w, "--token=", 8) == 0)
+            w = "--token=***";
         pb_buf_putc(&b, ' ');
         if (*w && !w[strspn(w, plain)]) {
             pb_buf_puts(&b, w);
@@ -355,12 +359,35 @@ static const char *quote_words(struct pb_arena *a, char **argv)
     return copy;
 }
 
+/*
+ * The command line of a process is for everybody to read: a token in it is overwritten, and used
+ * from a copy.
+ */
+static void hide_tokens(struct pb_arena *a, char **argv)
+{
+    for (; *argv; argv++) {
+        char *word = *argv, *secret = NULL;
+
+        if (strcmp(word, "--") == 0)
+            return;
+        if (strncmp(word, "--token=", 8) == 0)
+            secret = word + 8;
+        else if (strcmp(word, "--token") == 0 && argv[1])
+            secret = *++argv;
+        if (!secret || !*secret)
+            continue;
+        *argv = pb_arena_strdup(a, *argv);
+        memset(secret, '*', strlen(secret));
+    }
+}
+
 int pb_parse(struct pb_ctx *ctx, struct pb_request *ret, int argc, char **argv)
 {
     struct parser p = {.ctx = ctx, .request = ret, .argv = argv + (argc > 0)};
     int rc;
 
     *ret = (struct pb_request){0};
+    hide_tokens(&ctx->arena, p.argv);
     ctx->command_line = quote_words(&ctx->arena, p.argv);
     ctx->args = PB_NEW_N(&ctx->arena, char *, (size_t)argc + 1);
     rc = parse_words(&p);

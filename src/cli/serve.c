@@ -34,7 +34,8 @@ const struct pb_cmd pb_cmd_serve = {
         "themselves; it ends when nothing has used it for a while and no probed process lives\n"
         "(serve.idle). History, its log node.log and its lock are in $PROBING_HOME, else in\n"
         "$XDG_DATA_HOME/probing, else in ~/.local/share/probing. With --listen others can reach\n"
-        "it by TCP with the token in ~/.config/probing/token or $PROBING_TOKEN.",
+        "it by TCP: with your own token (see `probing token`), or the one that $PROBING_TOKEN or\n"
+        "--token-file gives here, and with those that `probing token new` made.",
     .options = options,
     .examples = "probing serve                        # start it, if it does not run\n"
                 "probing serve --listen 0.0.0.0:8080  # and let others reach it\n"
@@ -61,7 +62,7 @@ static int open_address(struct pb_ctx *ctx, const char *address)
     if (pb_nodestart_listen(ctx, address, pb_opt_str(ctx, "owner", NULL),
                             pb_opt_flag(ctx, "no-token"), &bound) < 0)
         return -1;
-    pb_print_f(&ctx->out, "Probing server listening on %s\n", bound);
+    pb_nodestart_say(ctx, bound, pb_opt_flag(ctx, "no-token"));
     return 0;
 }
 

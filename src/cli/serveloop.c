@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/home.h"
+#include "cli/nodelink.h"
 #include "cli/nodestart.h"
 #include "host/proc.h"
 #include "node/http/server.h"
@@ -171,15 +172,18 @@ static void *warm(void *arg)
 static int listen_on(struct serving *s, const char *addresses, bool no_token)
 {
     char *lines = pb_arena_strdup(&s->ctx->arena, addresses), *line;
+    struct pb_listen w = {.no_token = no_token};
     char bound[160];
 
+    if (pb_nodelink_token(s->ctx, &w.token) < 0)
+        return -1;
     while ((line = strsep(&lines, "\n"))) {
         if (!*line)
             continue;
-        if (pb_server_listen(s->server, line, NULL, no_token, bound, sizeof bound,
-                             &s->ctx->err) < 0)
+        w.address = line;
+        if (pb_server_open(s->server, &w, bound, sizeof bound, &s->ctx->err) < 0)
             return -1;
-        pb_print_f(&s->ctx->out, "Probing server listening on %s\n", bound);
+        pb_nodestart_say(s->ctx, bound, no_token);
     }
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/home.h"
 #include "host/alloc.h"
+#include "node/audit.h"
 #include "node/node_settings.h"
 #include "node/pythons.h"
 #include "node/sampler.h"
@@ -71,7 +72,12 @@ static int start_parts(struct pb_node *n, struct pb_err *err)
     if (n->opts.data_dir &&
         pb_archive_open(&n->archive, n, n->opts.data_dir, n->opts.background, err) < 0)
         return -1;
-    return n->opts.background ? pb_samplers_start(&n->samplers, n, err) : 0;
+    if (!n->opts.background)
+        return 0;
+    if (pb_samplers_start(&n->samplers, n, err) < 0)
+        return -1;
+    n->audit = pb_node_audit_create(pb_samplers_folder(n->samplers));
+    return 0;
 }
 
 int pb_node_create(struct pb_node **ret, const struct pb_node_opts *o, struct pb_err *err)
@@ -145,6 +151,7 @@ void pb_node_destroy(struct pb_node *n)
 
     if (!n)
         return;
+    pb_node_audit_destroy(n->audit);
     pb_samplers_stop(n->samplers);
     archived = n->samplers && n->archive;
     pb_archive_close(n->archive);

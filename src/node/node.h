@@ -31,6 +31,7 @@ struct pb_node_opts {
 struct pb_pythons;  /* which processes are Python */
 struct pb_targets;  /* opened processes for the stack reader, kept between queries */
 struct pb_samplers; /* system.*, gpu.*: rows about processes, written by the node */
+struct pb_node_audit; /* probing.audit: who was refused */
 
 struct pb_node {
     struct pb_node_opts opts;
@@ -41,6 +42,7 @@ struct pb_node {
     struct pb_pythons *pythons;
     struct pb_targets *targets;
     struct pb_samplers *samplers; /* NULL unless background */
+    struct pb_node_audit *audit;  /* the same */
     uint64_t started_ns; /* monotonic */
     int stop_fd;         /* becomes readable when pb_node_stop was called */
     _Atomic int64_t settings[PB_SETTING_COUNT];    /* the node's own; read by pb_node_setting */

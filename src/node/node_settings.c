@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "host/agent.h"
+#include "host/agent_client.h"
 #include "host/buf.h"
 #include "host/nearest.h"
 #include "node/node.h"
@@ -23,7 +23,8 @@ static void collect(int fd, const void *data, size_t len, void *arg)
 }
 
 /* Sends lines to the agent of a process; what it says comes into *ret_shown. */
-static int ask_agent(pid_t pid, const char *lines, struct pb_buf *ret_shown, struct pb_err *err)
+static int ask_agent(pid_t pid, const struct pb_agent_client *client, const char *lines,
+                     struct pb_buf *ret_shown, struct pb_err *err)
 {
     struct pb_arena a = PB_ARENA_INIT;
     enum pb_wire_result result = PB_WIRE_OK;
@@ -32,6 +33,7 @@ static int ask_agent(pid_t pid, const char *lines, struct pb_buf *ret_shown, str
     int rc = pb_agent_open(&agent, pid, AGENT_TIMEOUT_MS, err);
 
     if (rc == 0) {
+        pb_agent_introduce(&agent, client);
         rc = pb_agent_ask(&agent, PB_WIRE_CONFIG, NULL, 0, lines, strlen(lines), AGENT_TIMEOUT_MS,
                           collect, ret_shown, &a, &result, &why, err);
         pb_agent_close(&agent);
@@ -74,7 +76,7 @@ int pb_node_settings_read(struct pb_node *n, const struct pb_scope *scope, struc
             ret->v[i] = pb_node_setting(n, (enum pb_setting_id)i);
         return 0;
     }
-    rc = ask_agent(pid, "", &shown, &asked);
+    rc = ask_agent(pid, scope->client, "", &shown, &asked);
     /* A process without an agent has the defaults. */
     if (rc < 0 && asked.code == PB_NO_TARGET)
         rc = 0;
@@ -113,12 +115,16 @@ int pb_node_settings_write(struct pb_node *n, const struct pb_scope *scope, cons
         len--;
     if (pb_settings_find(line, len) < 0)
         return unknown(line, len, err);
+    if (scope && scope->no_control)
+        return pb_err_set(err, PB_DENIED, "settings can be changed with a token of scope control");
+    if (!pid && scope && scope->bounded)
+        return pb_err_set(err, PB_DENIED, "the node's own settings are out of this token's reach");
     if (!pid)
         return set_own(n, line, err);
     pb_settings_init(&checked);
     if (pb_settings_apply(&checked, line, strlen(line), err) < 0)
         return -1;
-    rc = ask_agent(pid, line, &shown, err);
+    rc = ask_agent(pid, scope->client, line, &shown, err);
     pb_buf_finish(&shown);
     return rc;
 }

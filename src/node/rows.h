@@ -33,6 +33,7 @@ struct pb_rows {
     struct pb_row_cell *cells; /* nrows * ncolumns */
     size_t nrows, cap;
     struct pb_arena arena;
+    const char *notice; /* a line for whoever asked: what is not there, and why; or NULL */
 };
 
 void pb_rows_init(struct pb_rows *r, const struct pb_column_spec *columns, size_t ncolumns);

@@ -329,6 +329,11 @@ int pb_samplers_start(struct pb_samplers **ret, struct pb_node *node, struct pb_
     return 0;
 }
 
+int pb_samplers_folder(const struct pb_samplers *s)
+{
+    return s->store.dir;
+}
+
 void pb_samplers_stop(struct pb_samplers *s)
 {
     bool stuck = false;

@@ -87,6 +87,8 @@ struct pb_sampler {
 extern const struct pb_sampler *const pb_sampler_list[];
 
 int pb_samplers_start(struct pb_samplers **ret, struct pb_node *node, struct pb_err *err);
+/* The folder of the node's own tables, for other rings in it; stays theirs. */
+int pb_samplers_folder(const struct pb_samplers *s);
 /* Closes the rings; the folder stays, for those who still read it. */
 void pb_samplers_stop(struct pb_samplers *s);
 

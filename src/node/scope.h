@@ -32,10 +32,17 @@ struct pb_scope_process {
     int64_t until_ns; /* when a dead one was last seen; INT64_MAX for a living one */
 };
 
+struct pb_agent_client;
+
+/* What a question covers. What is withheld comes from the token of whoever asks. */
 struct pb_scope {
     bool all;
     const struct pb_scope_process *processes;
     size_t nprocesses;
+    bool no_look;    /* neither local variables nor environments */
+    bool no_control; /* settings stay as they are */
+    bool bounded;    /* to these processes: the node itself is out of reach */
+    const struct pb_agent_client *client; /* for the audit; NULL: the node itself */
 };
 
 bool pb_scope_has(const struct pb_scope *s, pid_t pid);

@@ -9,9 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "node/http/server.h"
+#include "node/token.h"
+#include "node/token_files.h"
 
-enum { RANDOM_BYTES = 32, TOKEN_MIN = 8, TOKEN_MAX = 79, PATH_CAP = 512 };
+enum { RANDOM_BYTES = 32, TOKEN_MIN = 8, TOKEN_MAX = PB_TOKEN_MAX - 1 };
 
 int pb_token_check(const char *token, struct pb_err *err)
 {
@@ -26,8 +27,7 @@ int pb_token_check(const char *token, struct pb_err *err)
     return 0;
 }
 
-/* "<config>/probing" */
-static int config_dir(char *buf, size_t cap, struct pb_err *err)
+int pb_token_dir(char *buf, size_t cap, struct pb_err *err)
 {
     const char *base = getenv("XDG_CONFIG_HOME"), *between = "";
     struct passwd *user;
@@ -45,8 +45,7 @@ static int config_dir(char *buf, size_t cap, struct pb_err *err)
     return 0;
 }
 
-/* A secret that others can read is none. */
-static int check_file(int fd, const char *path, struct pb_err *err)
+int pb_token_check_file(int fd, const char *path, struct pb_err *err)
 {
     struct stat st;
 
@@ -68,7 +67,7 @@ static int read_file(const char *path, char *buf, size_t cap, struct pb_err *err
     if (fd < 0)
         return pb_err_set(err, errno == ENOENT ? PB_NO_TARGET : PB_DENIED, "%s: %s", path,
                           strerror(errno));
-    rc = check_file(fd, path, err);
+    rc = pb_token_check_file(fd, path, err);
     n = rc == 0 ? read(fd, text, sizeof text - 1) : -1;
     close(fd);
     if (rc < 0)
@@ -82,7 +81,7 @@ static int read_file(const char *path, char *buf, size_t cap, struct pb_err *err
     return 0;
 }
 
-static int make_dirs(char *dir, struct pb_err *err)
+int pb_token_make_dirs(char *dir, struct pb_err *err)
 {
     for (char *p = strchr(dir + 1, '/'); p; p = strchr(p + 1, '/')) {
         *p = '\0';
@@ -94,50 +93,91 @@ static int make_dirs(char *dir, struct pb_err *err)
     return 0;
 }
 
-/* Two that do this at once end with the same file: the first link stays. */
-static int make_file(const char *path, struct pb_err *err)
+int pb_token_make(char ret[PB_TOKEN_MAX], struct pb_err *err)
 {
     unsigned char bytes[RANDOM_BYTES];
-    char text[2 * RANDOM_BYTES + 2], temporary[PATH_CAP + 32];
-    int fd, rc = 0;
 
     if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
         return pb_err_set(err, PB_FAIL, "token: no random numbers: %s", strerror(errno));
     for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    strcpy(text + 2 * RANDOM_BYTES, "\n");
-    snprintf(temporary, sizeof temporary, "%s.%d.%02x%02x", path, (int)getpid(), bytes[0],
-             bytes[1]);
-    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text) ||
-        (link(temporary, path) < 0 && errno != EEXIST))
+        snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+int pb_token_write_file(const char *path, const char *text, size_t len, bool replace,
+                        struct pb_err *err)
+{
+    char beside[PB_TOKEN_PATH_MAX + 32];
+    int fd, rc = 0;
+
+    snprintf(beside, sizeof beside, "%s.%d.new", path, (int)getpid());
+    unlink(beside);
+    fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || write(fd, text, len) != (ssize_t)len || fsync(fd) < 0 ||
+        (replace ? rename(beside, path) : link(beside, path) < 0 && errno != EEXIST ? -1 : 0) < 0)
         rc = pb_err_set(err, PB_FAIL, "%s: %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);
-    unlink(temporary);
+    unlink(beside);
     return rc;
 }
 
-int pb_token_read(char *buf, size_t cap, bool make, struct pb_err *err)
+/* Two that make it at once end with the same file: the first link stays. */
+static int make_file(const char *path, bool replace, struct pb_err *err)
 {
-    const char *given = getenv("PROBING_TOKEN");
-    char dir[PATH_CAP], path[PATH_CAP + 16];
+    char text[PB_TOKEN_MAX];
+
+    if (pb_token_make(text, err) < 0)
+        return -1;
+    strcat(text, "\n");
+    return pb_token_write_file(path, text, strlen(text), replace, err);
+}
+
+void pb_token_path(char buf[PB_TOKEN_PATH_MAX])
+{
+    if (pb_token_dir(buf, PB_TOKEN_PATH_MAX - 16, NULL) < 0)
+        buf[0] = '\0';
+    else
+        strcat(buf, "/token");
+}
+
+int pb_token_own(char *buf, size_t cap, bool make, struct pb_err *err)
+{
+    char dir[PB_TOKEN_PATH_MAX], path[PB_TOKEN_PATH_MAX + 16];
     struct pb_err why = {0};
 
-    if (given && *given) {
-        if (pb_token_check(given, err) < 0 || strlen(given) >= cap)
-            return pb_err_prefix(err, "PROBING_TOKEN");
-        strcpy(buf, given);
-        return 0;
-    }
-    if (config_dir(dir, sizeof dir, err) < 0)
+    if (pb_token_dir(dir, sizeof dir, err) < 0)
         return -1;
     snprintf(path, sizeof path, "%s/token", dir);
     if (read_file(path, buf, cap, &why) == 0)
         return 0;
     if (why.code != PB_NO_TARGET || !make)
         return pb_err_set(err, why.code, "%s", why.msg);
-    if (make_dirs(dir, err) < 0 || make_file(path, err) < 0)
+    if (pb_token_make_dirs(dir, err) < 0 || make_file(path, false, err) < 0)
         return -1;
     return read_file(path, buf, cap, err);
+}
+
+int pb_token_rotate_own(char ret[PB_TOKEN_MAX], struct pb_err *err)
+{
+    char dir[PB_TOKEN_PATH_MAX], path[PB_TOKEN_PATH_MAX + 16];
+
+    if (pb_token_dir(dir, sizeof dir, err) < 0 || pb_token_make_dirs(dir, err) < 0)
+        return -1;
+    snprintf(path, sizeof path, "%s/token", dir);
+    if (make_file(path, true, err) < 0)
+        return -1;
+    return read_file(path, ret, PB_TOKEN_MAX, err);
+}
+
+int pb_token_read(char *buf, size_t cap, bool make, struct pb_err *err)
+{
+    const char *given = getenv("PROBING_TOKEN");
+
+    if (!given || !*given)
+        return pb_token_own(buf, cap, make, err);
+    if (pb_token_check(given, err) < 0 || strlen(given) >= cap)
+        return pb_err_prefix(err, "PROBING_TOKEN");
+    strcpy(buf, given);
+    return 0;
 }

@@ -260,7 +260,7 @@ def test_only_the_owner_and_root(probed):
 
 def test_status(probed):
     wire = Wire(probed.home())
-    assert wire.hello["state"] == "ready" and wire.hello["wire"] == "1"
+    assert wire.hello["state"] == "ready" and wire.hello["wire"] == "2"
     result, out, _err, _why = wire.ask(agents.STATUS)
     status = dict(line.split("=", 1) for line in out.decode().splitlines())
     assert result == 0 and status["clients"] == "1" and status["evaluations"] == "0"

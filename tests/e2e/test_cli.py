@@ -10,7 +10,8 @@ import pytest
 import harness
 
 COMMANDS = ["list", "backtrace", "query", "tables", "export", "memory", "profile", "inject",
-            "eject", "eval", "repl", "config", "launch", "attach", "serve", "completion", "help",
+            "eject", "eval", "repl", "config", "launch", "attach", "serve", "token",
+            "completion", "help",
             "version"]
 
 

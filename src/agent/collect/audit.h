@@ -13,12 +13,14 @@
 
 struct pb_audit {
     const char *action, *result;
-    uid_t uid;
+    uid_t uid; /* -1: not known */
     pid_t pid;
+    const char *client; /* who asked through a node, or "" */
     int64_t wall_ns;   /* when it was asked for */
     uint64_t asked_ns; /* the same by the monotonic clock */
     const char *detail;
     size_t detail_len; /* cut at 2 KB */
+    bool code;         /* detail is code: the setting audit.eval says how much of it is kept */
 };
 
 /* Makes the ring, so that writing has no files to work on. */

@@ -8,7 +8,8 @@
  * Not here: routes (request.h).
  *
  *     accept ─► HEAD ─► (guard) ─► READY ─► BUSY ─► HEAD …      one thread reads all heads,
- *                 └──────────────────────────┴────► LINGER ─► closed
+ *                 │     ▲ SLOW ▼              │
+ *                 └───────────────────────────┴───► LINGER ─► closed
  *
  * Only a request that is complete up to its empty line and permitted gets a thread. Those who
  * send slowly, or nothing, or nonsense, cost a buffer; when there are too many of them, the
@@ -26,6 +27,7 @@
 
 #include "host/buf.h"
 #include "host/http.h"
+#include "node/http/caller.h"
 #include "node/http/request.h"
 #include "node/scope.h"
 
@@ -38,6 +40,8 @@ struct pb_limits {
     int linger;      /* for the client to read the last answer */
     int write;       /* without the reader taking a byte */
     int local_write; /* the same on the Unix socket: a pager waits for people */
+    int guess;       /* after too many wrong tokens from one address: until the next is looked at */
+    int guess_most;  /* it doubles each time, up to this */
 };
 
 enum {
@@ -45,13 +49,12 @@ enum {
     PB_SERVER_BUSY = 64,  /* requests answered at once, each for Unix and TCP */
     PB_SERVER_LISTENERS = 32,
     PB_LISTENER_OWNERS = 256,
-    PB_TOKEN_MAX = 80,
 };
 
 /* Who asked for a listener. */
 struct pb_owner {
     char id[PB_PROCESS_ID_MAX]; /* "" is the node itself */
-    char token[PB_TOKEN_MAX];
+    char hash[PB_SHA256_TEXT];  /* of the token that it brought; "": the user's own opens it */
 };
 
 /* A slot; slot 0 is the Unix socket. Under the server's lock but for `conns`, the loop's. */
@@ -66,7 +69,14 @@ struct pb_listener {
     _Atomic int conns;
 };
 
-enum pb_conn_state { PB_CONN_HEAD, PB_CONN_READY, PB_CONN_BUSY, PB_CONN_LINGER };
+/* SLOW: waits since its address gave wrong tokens; then the head is looked at. */
+enum pb_conn_state {
+    PB_CONN_HEAD,
+    PB_CONN_SLOW,
+    PB_CONN_READY,
+    PB_CONN_BUSY,
+    PB_CONN_LINGER,
+};
 
 /* The answer that is being made. */
 struct pb_reply {
@@ -84,6 +94,8 @@ struct pb_conn {
     struct pb_listener *listener;
     bool tcp;
     int fd;
+    struct sockaddr_storage from; /* TCP */
+    struct pb_caller caller;      /* of this request */
     enum pb_conn_state state; /* the loop's */
     uint64_t deadline;        /* the loop's */
     struct pb_http_head head;
@@ -110,6 +122,7 @@ struct pb_server {
     struct pb_conn *oldest, *newest; /* the loop's, as are the counts */
     int held[2], busy[2];            /* Unix, TCP */
     uint64_t accept_again;           /* listeners rest until then: out of descriptors */
+    struct pb_callers callers;       /* the loop's */
     char host[64];
 
     pthread_mutex_t lock; /* for what follows */
@@ -155,8 +168,16 @@ int pb_listener_open_unix(struct pb_server *s, const char *path, struct pb_err *
 /* Closes the listeners whose owners are all gone; true while there are any with owners. */
 bool pb_listeners_review(struct pb_server *s);
 void pb_listener_close(struct pb_listener *l);
-/* The default target of a listener, in the arena; NULL when it is the node's own. */
-char *pb_listener_owners(struct pb_server *s, const struct pb_listener *l, struct pb_arena *a);
-bool pb_listener_accepts(struct pb_server *s, const struct pb_listener *l, const char *token);
+/*
+ * The processes that a caller reaches through a listener, "12-34,56-78", in the arena: those that
+ * opened it, as far as the token is for them. NULL: all of the user's; "": none.
+ */
+char *pb_listener_reach(struct pb_server *s, const struct pb_listener *l,
+                        const struct pb_caller *who, struct pb_arena *a);
+/* Whose token is it? Fills the caller. The loop's thread. */
+bool pb_listener_accepts(struct pb_server *s, const struct pb_listener *l, const char *token,
+                         struct pb_caller *ret);
+/* "10.0.0.3:51512" */
+void pb_address_text(const struct sockaddr_storage *at, char *buf, size_t cap);
 
 #endif

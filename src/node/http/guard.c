@@ -6,7 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
 #include "host/nearest.h"
+#include "node/audit.h"
 
 static int refuse(struct pb_refusal *r, int status, const char *code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -85,18 +87,58 @@ static const char *token_of(const struct pb_http_head *h)
     return pb_http_header(h, "X-Probing-Token");
 }
 
+/*
+ * Written down with the address. A wrong one is counted, and from who goes on guessing the next one
+ * is looked at later; none at all is no guess.
+ */
+static int wrong_token(struct pb_conn *c, bool given, struct pb_refusal *r)
+{
+    const struct pb_limits *limits = &c->server->limits;
+    struct pb_node_audit_row row = {.action = "login", .result = "refused"};
+    char address[80], detail[160];
+    unsigned n;
+
+    if (given) {
+        n = pb_callers_failed(&c->server->callers, &c->from, pb_clock_ns(), limits->guess,
+                              limits->guess_most);
+        snprintf(detail, sizeof detail, "wrong token, number %u from there: %.10s %.80s", n,
+                 c->head.method, c->head.path);
+    } else {
+        snprintf(detail, sizeof detail, "no token: %.10s %.80s", c->head.method, c->head.path);
+    }
+    pb_address_text(&c->from, address, sizeof address);
+    row.client = address;
+    row.detail = detail;
+    pb_node_audit_write(c->server->node, &row);
+    strcpy(r->header, "WWW-Authenticate: Bearer realm=\"probing\"\r\n");
+    return refuse(r, 401, "denied",
+                  "%s: give the one that `probing token` shows to the user who runs the node, or "
+                  "the PROBING_TOKEN that the port was opened with: $PROBING_TOKEN, probing "
+                  "--token-file FILE, or the header Authorization: Bearer TOKEN",
+                  given ? "wrong token" : "no token");
+}
+
 static int check_token(struct pb_conn *c, struct pb_refusal *r)
 {
     const char *token = token_of(&c->head);
 
-    if (c->listener->no_token || (token && pb_listener_accepts(c->server, c->listener, token)))
+    c->caller = (struct pb_caller){.kind = PB_CALLER_ANYONE, .right = PB_RIGHT_CONTROL};
+    if (c->listener->no_token)
         return 0;
-    strcpy(r->header, "WWW-Authenticate: Bearer realm=\"probing\"\r\n");
-    return refuse(r, 401, "denied",
-                  "%s: give the one in ~/.config/probing/token of the user who runs the node (or "
-                  "its PROBING_TOKEN): probing --token TOKEN, $PROBING_TOKEN, or the header "
-                  "Authorization: Bearer TOKEN",
-                  token ? "wrong token" : "no token");
+    r->wait_ns = pb_callers_wait(&c->server->callers, &c->from, pb_clock_ns());
+    if (r->wait_ns)
+        return -1;
+    if (token && pb_listener_accepts(c->server, c->listener, token, &c->caller))
+        return 0;
+    return wrong_token(c, token, r);
+}
+
+static int check_right(struct pb_conn *c, const struct pb_route *route, struct pb_refusal *r)
+{
+    if (route->needs <= c->caller.right || route->flags & PB_ROUTE_OPEN)
+        return 0;
+    return refuse(r, 403, "denied", "%s needs a token of scope %s; '%s' is one for %s", route->path,
+                  pb_right_name(route->needs), c->caller.token, pb_right_name(c->caller.right));
 }
 
 /* From another machine, or from a browser on this one. */
@@ -178,6 +220,8 @@ int pb_guard_check(struct pb_conn *c, struct pb_refusal *ret)
     if (c->tcp && route->flags & PB_ROUTE_LOCAL)
         return refuse(ret, 403, "denied", "%s is only for this machine: use the Unix socket",
                       route->path);
+    if (check_right(c, route, ret) < 0)
+        return -1;
     c->route = route;
     return check_body(c, ret);
 }

@@ -16,6 +16,7 @@ struct pb_refusal {
     const char *code;
     char message[400];
     char header[200]; /* a line to add, with its end; or "" */
+    uint64_t wait_ns; /* not now: to be checked again then; 0: refused */
 };
 
 /* 0 with c->route set, else -1. */

@@ -93,50 +93,100 @@ bool pb_listeners_review(struct pb_server *s)
     return owned;
 }
 
-char *pb_listener_owners(struct pb_server *s, const struct pb_listener *l, struct pb_arena *a)
-{
-    char *list = NULL;
-
-    pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < l->nowners; i++) {
-        if (!l->owners[i].id[0]) {
-            list = NULL;
-            break;
-        }
-        list = pb_arena_printf(a, "%s%s%s", list ? list : "", list ? "," : "", l->owners[i].id);
-    }
-    pthread_mutex_unlock(&s->lock);
-    return list;
-}
-
-/* Takes the same time wherever the first difference is. */
-static bool equal(const char *a, const char *b)
-{
-    size_t la = strlen(a), lb = strlen(b);
-    volatile unsigned char differs = la != lb;
-
-    for (size_t i = 0; i < la; i++)
-        differs |= (unsigned char)(a[i] ^ b[lb ? i % lb : 0]);
-    return !differs;
-}
-
-bool pb_listener_accepts(struct pb_server *s, const struct pb_listener *l, const char *token)
-{
-    bool good = false;
-
-    pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < l->nowners; i++)
-        good |= l->owners[i].token[0] && equal(token, l->owners[i].token);
-    pthread_mutex_unlock(&s->lock);
-    return good;
-}
-
 static void address_text(const struct sockaddr *at, socklen_t len, char *buf, size_t cap)
 {
     char host[128] = "", port[16] = "";
 
     getnameinfo(at, len, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
     snprintf(buf, cap, at->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+/* Is this owner one that the caller's token opens the port for? */
+static bool opens(const struct pb_caller *who, const struct pb_owner *o)
+{
+    switch (who->kind) {
+    case PB_CALLER_PORT:
+        return o->hash[0] && pb_sha256_same(who->hash, o->hash);
+    case PB_CALLER_OWN:
+        return !o->hash[0];
+    default:
+        return true;
+    }
+}
+
+/* Under lock: the owners that the caller reaches; NULL when the node itself is among them. */
+static char *owners_for(const struct pb_listener *l, const struct pb_caller *who,
+                        struct pb_arena *a)
+{
+    char *list = pb_arena_strdup(a, "");
+
+    for (size_t i = 0; i < l->nowners; i++) {
+        if (!opens(who, &l->owners[i]))
+            continue;
+        if (!l->owners[i].id[0])
+            return NULL;
+        list = pb_arena_printf(a, "%s%s%s", list, *list ? "," : "", l->owners[i].id);
+    }
+    return list;
+}
+
+static bool is_listed(const char *list, const char *id)
+{
+    size_t len = strlen(id);
+
+    for (; *list; list += strcspn(list, ","), list += *list == ',')
+        if (strcspn(list, ",") == len && memcmp(list, id, len) == 0)
+            return true;
+    return false;
+}
+
+char *pb_listener_reach(struct pb_server *s, const struct pb_listener *l,
+                        const struct pb_caller *who, struct pb_arena *a)
+{
+    char *list;
+
+    if (!l->tcp)
+        return NULL;
+    pthread_mutex_lock(&s->lock);
+    list = owners_for(l, who, a);
+    pthread_mutex_unlock(&s->lock);
+    if (!who->reach[0])
+        return list;
+    return pb_arena_strdup(a, !list || is_listed(list, who->reach) ? who->reach : "");
+}
+
+bool pb_listener_accepts(struct pb_server *s, const struct pb_listener *l, const char *token,
+                         struct pb_caller *ret)
+{
+    char hash[PB_SHA256_TEXT];
+    bool good = false;
+
+    pb_sha256_text(token, strlen(token), hash);
+    *ret = (struct pb_caller){.right = PB_RIGHT_CONTROL};
+    good = pb_callers_know(&s->callers, hash, ret);
+    strcpy(ret->hash, hash);
+    if (good && ret->kind == PB_CALLER_NAMED)
+        return true;
+    pthread_mutex_lock(&s->lock);
+    if (good) {
+        good = false;
+        for (size_t i = 0; i < l->nowners; i++)
+            good |= !l->owners[i].hash[0];
+    }
+    for (size_t i = 0; i < l->nowners && !good; i++)
+        if (l->owners[i].hash[0] && pb_sha256_same(hash, l->owners[i].hash)) {
+            *ret = (struct pb_caller){.kind = PB_CALLER_PORT, .right = PB_RIGHT_CONTROL,
+                                      .token = "of the port"};
+            strcpy(ret->hash, hash);
+            good = true;
+        }
+    pthread_mutex_unlock(&s->lock);
+    return good;
+}
+
+void pb_address_text(const struct sockaddr_storage *at, char *buf, size_t cap)
+{
+    address_text((const struct sockaddr *)at, sizeof *at, buf, cap);
 }
 
 /* The address to bind to: the first of the fourth version, else the first. */
@@ -241,6 +291,8 @@ static int add_owner(struct pb_listener *l, const struct pb_owner *o, struct pb_
 
 static int read_owner(struct pb_owner *o, const struct pb_listen *w, struct pb_err *err)
 {
+    char own[PB_TOKEN_MAX];
+
     *o = (struct pb_owner){0};
     if (w->owner && *w->owner) {
         if (strlen(w->owner) >= sizeof o->id || !is_alive(w->owner))
@@ -250,8 +302,11 @@ static int read_owner(struct pb_owner *o, const struct pb_listen *w, struct pb_e
     if (w->no_token)
         return 0;
     if (!w->token || !*w->token)
-        return pb_token_read(o->token, sizeof o->token, true, err);
-    return pb_token_check(w->token, err) < 0 ? -1 : (strcpy(o->token, w->token), 0);
+        return pb_token_own(own, sizeof own, true, err);
+    if (pb_token_check(w->token, err) < 0)
+        return -1;
+    pb_sha256_text(w->token, strlen(w->token), o->hash);
+    return 0;
 }
 
 int pb_server_open(struct pb_server *s, const struct pb_listen *w, char *ret_bound, size_t cap,

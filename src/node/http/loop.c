@@ -95,10 +95,30 @@ static void refuse_head(struct pb_conn *c, int status)
     pb_conn_linger(c);
 }
 
+/* The head is there: may it be answered, and when? */
+static void admit(struct pb_conn *c)
+{
+    struct pb_refusal no;
+
+    if (pb_guard_check(c, &no) < 0 && no.wait_ns) {
+        c->state = PB_CONN_SLOW;
+        c->deadline = no.wait_ns;
+        watch(c, EPOLLRDHUP | EPOLLONESHOT);
+    } else if (no.status) {
+        pb_conn_refuse(c, no.status, no.code, no.message, no.header);
+        pb_conn_linger(c);
+    } else if (c->server->busy[c->tcp] < PB_SERVER_BUSY) {
+        start(c);
+    } else {
+        c->state = PB_CONN_READY;
+        c->deadline = in_ms(c->server->limits.queue);
+        watch(c, EPOLLRDHUP | EPOLLONESHOT);
+    }
+}
+
 /* Tries to make a request out of what is there. */
 static void try_head(struct pb_conn *c)
 {
-    struct pb_refusal no;
     long n = pb_http_parse(&c->head, c->in, c->len, true);
 
     if (n == 0)
@@ -110,16 +130,7 @@ static void try_head(struct pb_conn *c)
     c->at = (size_t)n;
     c->close = !c->head.keep_alive;
     c->reply = (struct pb_reply){.head_only = strcmp(c->head.method, "HEAD") == 0};
-    if (pb_guard_check(c, &no) < 0) {
-        pb_conn_refuse(c, no.status, no.code, no.message, no.header);
-        pb_conn_linger(c);
-    } else if (c->server->busy[c->tcp] < PB_SERVER_BUSY) {
-        start(c);
-    } else {
-        c->state = PB_CONN_READY;
-        c->deadline = in_ms(c->server->limits.queue);
-        watch(c, EPOLLRDHUP | EPOLLONESHOT);
-    }
+    admit(c);
 }
 
 static void read_more(struct pb_conn *c)
@@ -149,6 +160,7 @@ static void on_conn(struct pb_conn *c, uint32_t events)
             drain(c);
         break;
     case PB_CONN_READY:
+    case PB_CONN_SLOW:
         doom(c);
         break;
     case PB_CONN_BUSY:
@@ -200,7 +212,9 @@ static void take_all_back(struct pb_server *s)
 
 static void on_time(struct pb_conn *c)
 {
-    if (c->state == PB_CONN_HEAD && c->len) {
+    if (c->state == PB_CONN_SLOW) {
+        admit(c);
+    } else if (c->state == PB_CONN_HEAD && c->len) {
         refuse_head(c, 408);
     } else if (c->state == PB_CONN_READY) {
         pb_conn_refuse(c, 503, "busy", "too many requests at once; try again",
@@ -300,6 +314,20 @@ static void stop_all(struct pb_server *s)
     }
 }
 
+/* Whoever is still being answered for a token that was revoked, or has expired, is cut off. */
+static bool end_revoked(struct pb_server *s)
+{
+    for (struct pb_conn *c = s->oldest; c && s->busy[1]; c = c->next) {
+        struct pb_caller now;
+
+        if (c->tcp && c->state == PB_CONN_BUSY &&
+            (c->caller.kind == PB_CALLER_OWN || c->caller.kind == PB_CALLER_NAMED) &&
+            !pb_callers_know(&s->callers, c->caller.hash, &now))
+            pb_conn_abandon(c);
+    }
+    return s->busy[1] > 0;
+}
+
 void *pb_server_loop(void *server)
 {
     struct pb_server *s = server;
@@ -312,7 +340,7 @@ void *pb_server_loop(void *server)
         now = pb_clock_ns();
         pthread_mutex_lock(&s->lock);
         if (review <= now) {
-            owned = pb_listeners_review(s);
+            owned = pb_listeners_review(s) | end_revoked(s);
             review = owned ? now + REVIEW_MS * NS_PER_MS : 0;
         }
         arm_listeners(s);

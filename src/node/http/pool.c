@@ -64,13 +64,16 @@ static bool make_room(struct pb_server *s, bool tcp)
     return false;
 }
 
-static bool is_permitted(int fd)
+static bool is_permitted(struct pb_conn *c)
 {
     struct ucred who;
     socklen_t len = sizeof who;
 
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
-           (who.uid == geteuid() || who.uid == 0);
+    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
+        (who.uid != geteuid() && who.uid != 0))
+        return false;
+    c->caller = (struct pb_caller){.right = PB_RIGHT_CONTROL, .uid = who.uid, .pid = who.pid};
+    return true;
 }
 
 /* Answers are small and somebody waits for them; and a peer that vanished is to be noticed. */
@@ -85,7 +88,8 @@ static void tune(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
 }
 
-static void add_conn(struct pb_server *s, struct pb_listener *l, int fd)
+static void add_conn(struct pb_server *s, struct pb_listener *l, int fd,
+                     const struct sockaddr_storage *from)
 {
     struct pb_conn *c = pb_alloc_resize(NULL, sizeof *c);
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
@@ -95,6 +99,7 @@ static void add_conn(struct pb_server *s, struct pb_listener *l, int fd)
     c->listener = l;
     c->tcp = l->tcp;
     c->fd = fd;
+    c->from = *from;
     c->watched = -1;
     c->deadline = pb_clock_ns() + (uint64_t)s->limits.head * NS_PER_MS;
     pthread_mutex_init(&c->lock, NULL);
@@ -104,7 +109,7 @@ static void add_conn(struct pb_server *s, struct pb_listener *l, int fd)
     epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &e);
     if (c->tcp) {
         tune(fd);
-    } else if (!is_permitted(fd)) {
+    } else if (!is_permitted(c)) {
         pb_conn_refuse(c, 403, "denied", "only its owner and root may ask this node", NULL);
         pb_conn_linger(c);
     }
@@ -113,7 +118,9 @@ static void add_conn(struct pb_server *s, struct pb_listener *l, int fd)
 void pb_conns_accept(struct pb_server *s, struct pb_listener *l)
 {
     for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
-        int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct sockaddr_storage from = {0};
+        socklen_t size = sizeof from;
+        int fd = accept4(l->fd, (struct sockaddr *)&from, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
             if (make_room(s, true) || make_room(s, false))
@@ -125,6 +132,6 @@ void pb_conns_accept(struct pb_server *s, struct pb_listener *l)
         if (s->held[l->tcp] >= PB_SERVER_HELD && !make_room(s, l->tcp))
             close(fd);
         else
-            add_conn(s, l, fd);
+            add_conn(s, l, fd, &from);
     }
 }

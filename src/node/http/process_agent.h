@@ -12,7 +12,8 @@
 #include "host/agent.h"
 #include "node/http/request.h"
 
-/* inject: loads the agent first when the process has none. */
-int pb_request_agent(pid_t pid, bool inject, struct pb_agent *ret, struct pb_err *err);
+/* inject: loads the agent first when the process has none. It is told who asks. */
+int pb_request_agent(struct pb_request *rq, pid_t pid, bool inject, struct pb_agent *ret,
+                     struct pb_err *err);
 
 #endif

@@ -23,11 +23,13 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "host/agent_client.h"
 #include "host/arena.h"
 #include "host/buf.h"
 #include "host/http.h"
 #include "host/json.h"
 #include "node/scope.h"
+#include "node/token.h"
 
 struct pb_node;
 struct pb_server;
@@ -47,6 +49,7 @@ struct pb_route {
     const char *doc; /* one line */
     unsigned flags;
     void (*run)(struct pb_request *rq);
+    enum pb_right needs; /* of the token */
 };
 
 /* In the order of routes.def; ends with NULL. */
@@ -59,7 +62,9 @@ struct pb_request {
     const struct pb_http_head *head;
     const struct pb_json *body; /* an object; NULL but for POST */
     struct pb_arena *arena;
-    const char *owners;        /* processes that the listener belongs to: "12-34,56-78"; or NULL */
+    const char *reach; /* processes that may be asked about: "12-34,56-78"; NULL: all */
+    enum pb_right right;
+    struct pb_agent_client client; /* for the audit of agents */
     bool local;                /* came over the Unix socket */
     const _Atomic bool *gone;  /* nobody reads the answer any more */
     struct pb_conn *conn;
@@ -98,12 +103,14 @@ int pb_reply_upgrade(struct pb_request *rq, const char *protocol, const void **r
 void pb_request_watch(struct pb_request *rq, int fd);
 
 /*
- * The target of a request: as given, else the owners of the listener, else NULL. From the body,
- * or the parameters of a GET.
+ * The target of a request: as given, else all that it may reach, else NULL. From the body, or the
+ * parameters of a GET.
  */
 const char *pb_request_target(struct pb_request *rq);
-/* What it covers. */
+/* What it covers, and what is withheld. PB_DENIED when it is not within reach. */
 int pb_request_scope(struct pb_request *rq, struct pb_scope *ret, struct pb_err *err);
+/* May this process be spoken of at all? */
+bool pb_request_reaches(const struct pb_request *rq, pid_t pid, uint64_t start);
 /* The one living process that it names. */
 int pb_request_process(struct pb_request *rq, pid_t *ret, struct pb_err *err);
 /* A parameter of a GET as a switch: "1", "true", "yes", "on" or nothing behind its name. */

@@ -20,6 +20,7 @@ const struct pb_route pb_route_agent = {
     .path = "/api/agent",
     .doc = "Upgrade: " PROTOCOL " to the agent: {target?, inject?}; inject loads it first",
     .run = run,
+    .needs = PB_RIGHT_CONTROL,
 };
 
 /* One direction: bytes that were read and not yet written. */
@@ -109,7 +110,7 @@ static void run(struct pb_request *rq)
         pb_err_set(&err, PB_USAGE,
                    "only with the headers Connection: Upgrade and Upgrade: " PROTOCOL);
     else if (pb_request_process(rq, &pid, &err) == 0)
-        pb_request_agent(pid, pb_json_flag(rq->body, "inject", false), &agent, &err);
+        pb_request_agent(rq, pid, pb_json_flag(rq->body, "inject", false), &agent, &err);
     if (err.code != PB_OK)
         pb_reply_error(rq, &err, -1, NULL);
     else

@@ -57,6 +57,8 @@ static int read_question(struct pb_request *rq, struct pb_snapshot_opts *o, stru
                  : strcmp(pause, "never") == 0       ? PB_PAUSE_NEVER
                                                      : PB_PAUSE_ALL,
     };
+    if (o->locals && rq->right < PB_RIGHT_LOOK)
+        return pb_err_set(err, PB_DENIED, "local variables need a token of scope look");
     out->width = (int)width;
     out->colour = pb_request_flag(rq, "colour");
     return 0;

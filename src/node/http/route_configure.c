@@ -14,6 +14,7 @@ const struct pb_route pb_route_configure = {
     .path = "/api/config",
     .doc = "sets settings: {target?, set: {key: value}}",
     .run = run,
+    .needs = PB_RIGHT_CONTROL,
 };
 
 /* A value as it would be typed. */

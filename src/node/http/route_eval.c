@@ -19,6 +19,7 @@ const struct pb_route pb_route_eval = {
     .path = "/api/eval",
     .doc = "Python: {code, target?, timeout?, main?, frame?, tid?}",
     .run = run,
+    .needs = PB_RIGHT_CONTROL,
 };
 
 /* Bytes of a stream that belong to a character whose end is still to come. */
@@ -176,7 +177,7 @@ static void run(struct pb_request *rq)
     if (!code || code->type != PB_J_STRING)
         pb_err_set(&err, PB_USAGE, "no \"code\" in the body");
     else if (pb_request_process(rq, &pid, &err) == 0 && read_question(rq, pid, &e, &err) == 0 &&
-             pb_request_agent(pid, true, &agent, &err) == 0)
+             pb_request_agent(rq, pid, true, &agent, &err) == 0)
         evaluate(rq, &agent, &e, code);
     if (err.code != PB_OK)
         pb_reply_error(rq, &err, -1, NULL);

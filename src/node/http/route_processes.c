@@ -1,6 +1,7 @@
 /*
  * GET /api/processes - the Python processes of this machine, and on demand those that ended.
  */
+#include "base/home.h"
 #include "host/agent.h"
 #include "node/http/request.h"
 #include "node/node.h"
@@ -44,6 +45,8 @@ static int add_living(struct pb_request *rq, struct pb_buf *b, struct pb_err *er
     for (int i = 0; i < n; i++) {
         const struct pb_process *p = &all[i];
 
+        if (!pb_request_reaches(rq, p->pid, pb_home_start_time(p->pid)))
+            continue;
         pb_json_comma(b);
         pb_buf_putc(b, '{');
         number(b, "pid", p->pid);
@@ -70,7 +73,7 @@ static void add_dead(struct pb_request *rq, struct pb_buf *b)
     for (size_t i = 0; i < stores->nstores; i++) {
         const struct pb_store *s = stores->stores[i];
 
-        if (s->process.live)
+        if (s->process.live || !pb_request_reaches(rq, s->process.pid, s->process.start))
             continue;
         pb_json_comma(b);
         pb_buf_putc(b, '{');

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -25,17 +26,64 @@ const char *pb_request_target(struct pb_request *rq)
     /* A number is a pid; everything else is taken as it is written. */
     if (v && (v->type == PB_J_STRING || v->type == PB_J_INT))
         target = v->s;
-    return target && *target ? target : rq->owners;
+    return target && *target ? target : rq->reach;
+}
+
+/* Is the process one of those in the list, as this machine or as its container numbers it? */
+static bool is_within(const char *reach, const struct pb_scope_process *p)
+{
+    while (*reach) {
+        size_t len = strcspn(reach, ",");
+        unsigned long long start;
+        char word[PB_PROCESS_ID_MAX];
+        int pid;
+
+        snprintf(word, sizeof word, "%.*s", (int)len, reach);
+        if ((p->id[0] && strcmp(word, p->id) == 0) || (sscanf(word, "%d-%llu", &pid, &start) == 2 &&
+                                         pid == p->pid && start == p->start))
+            return true;
+        reach += len + (reach[len] == ',');
+    }
+    return false;
+}
+
+bool pb_request_reaches(const struct pb_request *rq, pid_t pid, uint64_t start)
+{
+    struct pb_scope_process p = {.pid = pid, .start = start};
+
+    return !rq->reach || is_within(rq->reach, &p);
+}
+
+static int check_reach(struct pb_request *rq, const struct pb_scope *s, struct pb_err *err)
+{
+    bool within = !s->all;
+
+    if (!rq->reach)
+        return 0;
+    if (!*rq->reach)
+        return pb_err_set(err, PB_DENIED, "this token is for another process than this port");
+    for (size_t i = 0; i < s->nprocesses && within; i++)
+        within = is_within(rq->reach, &s->processes[i]);
+    if (within)
+        return 0;
+    return pb_err_set(err, PB_DENIED, "out of reach: this port and token are for process %s only",
+                      rq->reach);
 }
 
 int pb_request_scope(struct pb_request *rq, struct pb_scope *ret, struct pb_err *err)
 {
     const char *target = pb_request_target(rq);
 
-    /* "all" is how a listener with owners is asked about the whole machine. */
     if (target && strcmp(target, "all") == 0)
         target = NULL;
-    return pb_node_scope(rq->node, target, rq->arena, ret, err);
+    if (pb_node_scope(rq->node, target, rq->arena, ret, err) < 0 ||
+        check_reach(rq, ret, err) < 0)
+        return -1;
+    ret->no_look = rq->right < PB_RIGHT_LOOK;
+    ret->no_control = rq->right < PB_RIGHT_CONTROL;
+    ret->bounded = rq->reach;
+    ret->client = &rq->client;
+    return 0;
 }
 
 int pb_request_process(struct pb_request *rq, pid_t *ret, struct pb_err *err)

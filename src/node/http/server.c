@@ -20,6 +20,8 @@ const struct pb_limits pb_server_limits = {
     .linger = 2000,
     .write = 30000,
     .local_write = 300000,
+    .guess = 250,
+    .guess_most = 4000,
 };
 
 /* Removes the name of the Unix socket, unless another node has taken it over. */
@@ -58,6 +60,7 @@ static void release(struct pb_server *s)
         close(s->epoll);
     if (s->wake >= 0)
         close(s->wake);
+    pb_callers_finish(&s->callers);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -107,7 +110,8 @@ void pb_server_destroy(struct pb_server *s)
 int pb_server_listen(struct pb_server *s, const char *address, const char *owner, bool no_token,
                      char *ret_bound, size_t cap, struct pb_err *err)
 {
-    struct pb_listen w = {.address = address, .owner = owner, .no_token = no_token};
+    struct pb_listen w = {.address = address, .owner = owner, .no_token = no_token,
+                          .token = getenv("PROBING_TOKEN")};
 
     return pb_server_open(s, &w, ret_bound, cap, err);
 }

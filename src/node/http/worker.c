@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -94,6 +95,22 @@ static bool prepare(struct pb_request *rq, struct pb_json *json, struct pb_buf *
     return true;
 }
 
+/* For the audit: a user and process of this machine, or an address and a token. */
+static void name_client(const struct pb_conn *c, struct pb_agent_client *ret)
+{
+    char address[72];
+
+    if (!c->tcp) {
+        *ret = (struct pb_agent_client){.has_uid = true, .uid = c->caller.uid,
+                                        .pid = c->caller.pid};
+        return;
+    }
+    *ret = (struct pb_agent_client){0};
+    pb_address_text(&c->from, address, sizeof address);
+    snprintf(ret->name, sizeof ret->name, "%s, %s%s", address,
+             c->caller.token[0] ? "token " : "no token", c->caller.token);
+}
+
 static void answer(struct pb_conn *c)
 {
     struct pb_arena arena = PB_ARENA_INIT;
@@ -108,10 +125,12 @@ static void answer(struct pb_conn *c)
         .local = !c->tcp,
         .gone = &c->gone,
         .conn = c,
-        .owners = pb_listener_owners(c->server, c->listener, &arena),
+        .reach = pb_listener_reach(c->server, c->listener, &c->caller, &arena),
+        .right = c->caller.right,
     };
     bool posts = strcmp(c->head.method, "POST") == 0;
 
+    name_client(c, &rq.client);
     pb_reply_begin(&rq, 500, "application/json");
     if (!posts || prepare(&rq, &json, &text)) {
         c->route->run(&rq);

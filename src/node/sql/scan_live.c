@@ -146,6 +146,8 @@ static void rows(struct duck_call *info, struct duck_chunk *output)
             d->function_set_error(info, err.msg);
             return;
         }
+        if (s->rows.notice)
+            pb_sql_notice(b->task, "%s", s->rows.notice);
     }
     n = s->rows.nrows - s->next;
     if (n > DUCK_VECTOR_SIZE)

@@ -17,10 +17,10 @@ static const char *locals_json(const struct pb_frame *f, struct pb_buf *b)
 
 struct filling {
     struct pb_node *node;
-    const bool *wanted;
+    bool locals;
     pb_frame_rest *rest;
     struct pb_rows *rows;
-    struct pb_buf locals;
+    struct pb_buf text; /* of the locals of one frame */
 };
 
 static void add_frame(struct filling *f, const struct pb_live_process *p,
@@ -36,8 +36,8 @@ static void add_frame(struct filling *f, const struct pb_live_process *p,
     if (frame->lineno > 0)
         pb_rows_int(row, PB_FRAME_LINENO, frame->lineno);
     pb_rows_text(rows, row, PB_FRAME_TYPE, frame->native ? "native" : "python");
-    if (f->wanted[PB_FRAME_LOCALS] && !frame->native)
-        pb_rows_text(rows, row, PB_FRAME_LOCALS, locals_json(frame, &f->locals));
+    if (f->locals && !frame->native)
+        pb_rows_text(rows, row, PB_FRAME_LOCALS, locals_json(frame, &f->text));
     pb_rows_int(row, PB_FRAME_TID, t->tid);
     pb_rows_text(rows, row, PB_FRAME_THREAD, t->name);
     pb_live_common(rows, row, f->node->host, p->pid, p->rank);
@@ -48,14 +48,17 @@ static void add_frame(struct filling *f, const struct pb_live_process *p,
 int pb_frames_fill(struct pb_node *n, const struct pb_scope *s, const bool *wanted, bool all,
                    pb_frame_rest *rest, struct pb_rows *rows)
 {
-    struct filling f = {.node = n, .wanted = wanted, .rest = rest, .rows = rows};
-    struct pb_snapshot_opts o = {.all = all, .locals = wanted[PB_FRAME_LOCALS],
+    struct filling f = {.node = n, .locals = wanted[PB_FRAME_LOCALS] && !s->no_look, .rest = rest,
+                        .rows = rows};
+    struct pb_snapshot_opts o = {.all = all, .locals = f.locals,
                                  .native = pb_node_setting(n, PB_SET_STACKS_NATIVE)};
     struct pb_arena a = PB_ARENA_INIT;
     struct pb_live_process *v = NULL;
     size_t count = pb_live_processes(n, s, wanted[rows->ncolumns - 1], &a, &v);
     struct pb_target_batch *batch = pb_live_stacks(n, v, count, &o);
 
+    if (wanted[PB_FRAME_LOCALS] && s->no_look)
+        rows->notice = "locals are NULL: local variables need a token of scope look";
     for (size_t i = 0; i < count; i++) {
         const struct pb_target_read *r = pb_target_batch_get(batch, i);
 
@@ -65,7 +68,7 @@ int pb_frames_fill(struct pb_node *n, const struct pb_scope *s, const bool *want
                           &r->snapshot.threads[t].frames[k]);
     }
     pb_target_batch_drop(batch);
-    pb_buf_finish(&f.locals);
+    pb_buf_finish(&f.text);
     pb_arena_finish(&a);
     return 0;
 }

@@ -54,9 +54,14 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
 {
     struct pb_arena a = PB_ARENA_INIT;
     struct pb_live_process *v = NULL;
-    size_t count = pb_live_processes(n, scope, wanted[PB_COUNT_OF(columns) - 1], &a, &v);
+    size_t count;
 
     (void)err;
+    if (scope->no_look) {
+        rows->notice = "python.envs is empty: environments need a token of scope look";
+        return 0;
+    }
+    count = pb_live_processes(n, scope, wanted[PB_COUNT_OF(columns) - 1], &a, &v);
     for (size_t i = 0; i < count; i++)
         add_process(n, &v[i], rows);
     pb_arena_finish(&a);

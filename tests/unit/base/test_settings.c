@@ -72,6 +72,21 @@ static void errors_name_the_limits(void **state)
     assert_string_equal(err.msg, "agent.follow_forks: 'maybe' is neither on nor off");
 }
 
+static void choices(void **state)
+{
+    char text[PB_SETTING_VALUE_MAX];
+    struct pb_err err = {0};
+    int64_t value = -1;
+
+    (void)state;
+    assert_int_equal(pb_settings_parse(PB_SET_AUDIT_EVAL, "hash", 4, &value, &err), 0);
+    assert_int_equal(value, PB_AUDIT_HASH);
+    assert_int_equal(pb_settings_format(PB_SET_AUDIT_EVAL, PB_AUDIT_OFF, text), 3);
+    assert_string_equal(text, "off");
+    assert_int_equal(pb_settings_parse(PB_SET_AUDIT_EVAL, "ful", 3, &value, &err), -1);
+    assert_string_equal(err.msg, "audit.eval: 'ful' is not one of full|hash|off");
+}
+
 static void lines_are_all_or_nothing(void **state)
 {
     static const char good[] = "\n  eval.timeout = 5 \r\nagent.follow_forks=off\n\n";
@@ -108,6 +123,7 @@ int main(void)
         cmocka_unit_test(keys_with_and_without_prefix),
         cmocka_unit_test(numbers),
         cmocka_unit_test(errors_name_the_limits),
+        cmocka_unit_test(choices),
         cmocka_unit_test(lines_are_all_or_nothing),
         cmocka_unit_test(environment_names),
     };

@@ -222,6 +222,27 @@ static void options_for_a_node(void **state)
     done(&p);
 }
 
+/* What ps shows is overwritten; the command has a copy, and its hints do not repeat it. */
+static void tokens_are_hidden(void **state)
+{
+    static const char *const forms[] = {"--token=my-secret", "--token"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char first[32], second[] = "my-secret", list[] = "list";
+        char *argv[] = {(char[]){"probing"}, first, i ? second : list, i ? list : NULL, NULL};
+        struct pb_request request;
+        struct pb_ctx ctx = {0};
+
+        strcpy(first, forms[i]);
+        assert_int_equal(pb_parse(&ctx, &request, 3 + i, argv), 0);
+        assert_string_equal(ctx.token, "my-secret");
+        assert_string_equal(i ? second : first, i ? "*********" : "--token=*********");
+        assert_string_equal(ctx.command_line, "probing '--token=***' list");
+        pb_arena_finish(&ctx.arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +256,7 @@ int main(void)
         cmocka_unit_test(the_line_is_quoted_for_a_shell),
         cmocka_unit_test(sql_needs_no_command),
         cmocka_unit_test(options_for_a_node),
+        cmocka_unit_test(tokens_are_hidden),
     };
 
     return RUN_TESTS(tests);

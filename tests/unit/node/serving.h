@@ -22,7 +22,7 @@ static _Atomic int went_away, waiting;
 static void run_fast(struct pb_request *rq)
 {
     pb_reply_begin(rq, 200, "text/plain");
-    pb_reply_puts(rq, rq->owners ? rq->owners : "fast");
+    pb_reply_puts(rq, rq->reach ? rq->reach : "fast");
     pb_reply_end(rq);
 }
 
@@ -87,15 +87,15 @@ static void run_mirror(struct pb_request *rq)
         pb_conn_send(rq->conn, in, (size_t)n);
 }
 
-static const struct pb_route fast = {"GET", "/fast", "", 0, run_fast},
-                             open_one = {"GET", "/open", "", PB_ROUTE_OPEN, run_fast},
-                             local = {"POST", "/local", "", PB_ROUTE_LOCAL, run_echo},
-                             echo = {"POST", "/echo", "", 0, run_echo},
-                             longer = {"GET", "/long", "", 0, run_long},
-                             broken = {"GET", "/broken", "", 0, run_broken},
-                             late = {"GET", "/late", "", 0, run_late_error},
-                             waits = {"GET", "/wait", "", 0, run_wait},
-                             mirror = {"GET", "/mirror", "", 0, run_mirror};
+static const struct pb_route fast = {"GET", "/fast", "", 0, run_fast, 0},
+                             open_one = {"GET", "/open", "", PB_ROUTE_OPEN, run_fast, 0},
+                             local = {"POST", "/local", "", PB_ROUTE_LOCAL, run_echo, 0},
+                             echo = {"POST", "/echo", "", 0, run_echo, PB_RIGHT_CONTROL},
+                             longer = {"GET", "/long", "", 0, run_long, 0},
+                             broken = {"GET", "/broken", "", 0, run_broken, 0},
+                             late = {"GET", "/late", "", 0, run_late_error, 0},
+                             waits = {"GET", "/wait", "", 0, run_wait, 0},
+                             mirror = {"GET", "/mirror", "", 0, run_mirror, 0};
 static const struct pb_route *const routes[] = {&fast, &open_one, &local, &echo, &longer,
                                                 &broken, &late, &waits, &mirror, NULL};
 

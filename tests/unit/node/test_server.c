@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/home.h"
 #include "host/http.h"
 #include "node/serving.h"
@@ -258,6 +259,137 @@ static void test_owners(void **state)
     pb_server_destroy(t.s);
 }
 
+struct made {
+    struct pb_token t;
+    const char *secret;
+};
+
+static int put_token(struct pb_tokens *all, void *arg, struct pb_err *err)
+{
+    struct made *m = arg;
+
+    (void)err;
+    pb_sha256_text(m->secret, strlen(m->secret), m->t.hash);
+    all->v[all->n++] = m->t;
+    return 0;
+}
+
+static int drop_tokens(struct pb_tokens *all, void *arg, struct pb_err *err)
+{
+    (void)arg;
+    (void)err;
+    all->n = 0;
+    return 0;
+}
+
+static int status_by(const struct server *t, const char *request, const char *secret)
+{
+    char text[400];
+
+    snprintf(text, sizeof text, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
+                                "\r\nAuthorization: Bearer %s\r\n\r\n", request, secret);
+    return status_of(t, true, text);
+}
+
+/* Tokens with a name: what each may do, until when, and that a revoked one is none at once. */
+static void test_scopes(void **state)
+{
+    struct made reader = {{.name = "reader", .right = PB_RIGHT_READ}, "secret-of-the-reader"};
+    struct made looker = {{.name = "looker", .right = PB_RIGHT_LOOK}, "secret-of-the-looker"};
+    struct made master = {{.name = "master", .right = PB_RIGHT_CONTROL}, "secret-of-the-master"};
+    struct made late_one = {{.name = "late", .right = PB_RIGHT_CONTROL, .expires_s = 1000},
+                            "secret-of-the-late"};
+    struct made *const all[] = {&reader, &looker, &master, &late_one};
+    char dir[64], command[80];
+    struct server t;
+
+    (void)state;
+    snprintf(dir, sizeof dir, "/tmp/pb-scopes-%d", (int)getpid());
+    setenv("XDG_CONFIG_HOME", dir, 1);
+    start(&t, true, false);
+    assert_int_equal(status_by(&t, "GET /fast", reader.secret), 401);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        assert_int_equal(pb_tokens_change(put_token, all[i], NULL), 0);
+    assert_int_equal(status_by(&t, "GET /fast", reader.secret), 200);
+    assert_int_equal(status_by(&t, "POST /echo", reader.secret), 403);
+    assert_int_equal(status_by(&t, "POST /echo", looker.secret), 403);
+    assert_int_equal(status_by(&t, "POST /echo", master.secret), 200);
+    assert_int_equal(status_by(&t, "GET /fast", late_one.secret), 401);
+    assert_int_equal(status_by(&t, "POST /echo", TOKEN), 200);
+    assert_int_equal(pb_tokens_change(drop_tokens, NULL, NULL), 0);
+    assert_int_equal(status_by(&t, "GET /fast", reader.secret), 401);
+    pb_server_destroy(t.s);
+    unsetenv("XDG_CONFIG_HOME");
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+/* Each wrong token makes the next look at that address later; a right one waits like the others. */
+static void test_guesses(void **state)
+{
+    struct pb_limits limits = pb_server_limits;
+    uint64_t begin = pb_clock_ns();
+    struct server t;
+
+    (void)state;
+    limits.guess = 50;
+    limits.guess_most = 200;
+    start_with(&t, &limits, true, false);
+    for (int i = 0; i < PB_GUESSES_FREE + 1; i++)
+        assert_int_equal(status_by(&t, "GET /fast", "wrong-secret"), 401);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(status_by(&t, "GET /fast", "wrong-secret"), 401);
+    assert_true(pb_clock_ns() - begin > (50 + 100 + 200) * 1000000ull);
+    assert_int_equal(status_of(&t, true, "GET /open HTTP/1.1\r\nHost: localhost\r\n\r\n"), 200);
+    assert_int_equal(status_by(&t, "GET /fast", TOKEN), 200);
+    assert_true(pb_clock_ns() - begin > (50 + 100 + 200 + 200) * 1000000ull);
+    begin = pb_clock_ns();
+    assert_int_equal(status_of(&t, false, "GET /fast HTTP/1.1\r\nHost: x\r\n\r\n"), 200);
+    assert_int_equal(status_by(&t, "GET /fast", TOKEN), 200);
+    assert_true(pb_clock_ns() - begin < 150 * 1000000ull);
+    pb_server_destroy(t.s);
+}
+
+/* Two jobs, a token each, one port: neither reaches the other. */
+static void test_two_jobs(void **state)
+{
+    struct pb_err err = {0};
+    char ids[2][PB_PROCESS_ID_MAX], bound[64];
+    struct server t;
+    pid_t children[2];
+
+    (void)state;
+    start(&t, false, false);
+    for (int i = 0; i < 2; i++) {
+        struct pb_listen w = {.address = i ? bound : "0", .owner = ids[i],
+                              .token = i ? "token-of-job-1" : "token-of-job-0"};
+
+        children[i] = fork();
+        if (children[i] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            pause();
+            _exit(0);
+        }
+        snprintf(ids[i], sizeof ids[i], "%d-%llu", (int)children[i],
+                 (unsigned long long)pb_home_start_time(children[i]));
+        assert_int_equal(pb_server_open(t.s, &w, bound, sizeof bound, &err), 0);
+    }
+    t.port = atoi(strrchr(bound, ':') + 1);
+    for (int i = 0; i < 2; i++) {
+        char text[200], wanted[128];
+        int fd = dial(&t, true);
+
+        snprintf(text, sizeof text, "GET /fast HTTP/1.0\r\nHost: localhost\r\nX-Probing-Token: "
+                                    "token-of-job-%d\r\n\r\n", i);
+        snprintf(wanted, sizeof wanted, "\r\n\r\n%s", ids[i]);
+        assert_string_equal(strstr(talk(fd, text, NULL), "\r\n\r\n"), wanted);
+        close(fd);
+        kill(children[i], SIGKILL);
+        waitpid(children[i], NULL, 0);
+    }
+    pb_server_destroy(t.s);
+}
+
 static void test_one_node(void **state)
 {
     struct pb_server *other;
@@ -279,7 +411,8 @@ int main(void)
         cmocka_unit_test(test_strangers), cmocka_unit_test(test_names),
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_upgrade), cmocka_unit_test(test_owners),
-        cmocka_unit_test(test_one_node),
+        cmocka_unit_test(test_scopes), cmocka_unit_test(test_guesses),
+        cmocka_unit_test(test_two_jobs), cmocka_unit_test(test_one_node),
     };
 
     return RUN_TESTS(tests);

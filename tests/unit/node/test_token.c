@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "node/http/server.h"
+#include "node/token.h"
 
 static void test_token_file(void **state)
 {
