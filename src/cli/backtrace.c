@@ -16,6 +16,7 @@ static int run(struct pb_ctx *ctx);
 static const struct pb_opt options[] = {
     {.name = "all", .letter = 'a', .help = "every thread, not only the main one"},
     {.name = "locals", .letter = 'l', .help = "local variables with their values"},
+    {.name = "secrets", .help = "with -l: passwords, tokens and keys as they are, not as ***"},
     {.name = "native", .letter = 'n',
      .help = "C and C++ frames between the Python frames; with -a also threads without Python"},
     {.name = "format", .letter = 'f', .type = PB_OPT_CHOICE, .arg = "FORMAT",
@@ -90,6 +91,8 @@ static int show_once(struct pb_ctx *ctx, struct pb_target *t, const struct pb_sn
     struct pb_snapshot snap;
     int rc = pb_target_snapshot(t, o, &arena, &snap, &ctx->err);
 
+    if (rc == 0 && !pb_opt_flag(ctx, "secrets"))
+        pb_stack_mask(&snap, &arena);
     if (rc == 0 && json)
         pb_stack_json(&ctx->out.buf, &snap, o);
     else if (rc == 0)
@@ -113,6 +116,8 @@ static const char *remote_path(struct pb_ctx *ctx, const struct pb_snapshot_opts
                   o->max_frames);
     pb_buf_printf(&b, "&width=%d&colour=%d&verbose=%d", ctx->out.width, ctx->out.colour,
                   ctx->verbose);
+    if (pb_opt_flag(ctx, "secrets"))
+        pb_buf_puts(&b, "&secrets=1");
     if (o->tid)
         pb_buf_printf(&b, "&tid=%d", (int)o->tid);
     if (ctx->scope) {

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "host/secret.h"
 #include "node/archive_lake.h"
 #include "node/node.h"
 #include "show/table.h"
@@ -68,6 +69,8 @@ static void add_store(struct dead_list *l, const struct pb_store *s)
     d->host = pb_arena_strdup(l->arena, s->host);
     d->python = pb_store_value(s->meta, "python", l->arena);
     d->command = pb_store_value(s->meta, "command", l->arena);
+    if (d->command)
+        d->command = pb_secret_text(d->command, l->arena);
     d->rank = s->rank;
     d->ended_ns = s->process.until_ns == INT64_MAX ? 0 : s->process.until_ns;
     for (size_t i = 0; i < s->nrings; i++) {

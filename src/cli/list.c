@@ -2,6 +2,7 @@
 
 #include "cli/cmd.h"
 #include "cli/dead.h"
+#include "host/secret.h"
 #include "show/table.h"
 #include "unwind/processes.h"
 
@@ -127,7 +128,8 @@ static void print_table(struct pb_ctx *ctx, const struct order *o)
         cell[COL_THREADS] = number(a, p->threads);
         cell[COL_STATE] = p->state;
         cell[COL_COMMAND] =
-            pb_arena_printf(a, "%*s%s", 2 * o->depth[i], "", pb_process_short_command(p));
+            pb_arena_printf(a, "%*s%s", 2 * o->depth[i], "",
+                            pb_secret_text(pb_process_short_command(p), a));
         if (ctx->verbose)
             cell[COL_HOW] = p->python.how;
     }
@@ -153,7 +155,7 @@ static void print_csv(struct pb_ctx *ctx, const struct order *o)
         *cell++ = p->user;
         *cell++ = number(a, p->threads);
         *cell++ = p->state;
-        *cell++ = p->command;
+        *cell++ = pb_secret_text(p->command, a);
         *cell++ = p->python.how;
     }
     pb_table_csv(&ctx->out.buf, &t);
@@ -174,15 +176,16 @@ static void json_text(struct pb_buf *b, const char *key, const char *s)
     pb_json_string_or_null(b, s);
 }
 
-static void json_argv(struct pb_buf *b, const struct pb_process *p)
+static void json_argv(struct pb_buf *b, const struct pb_process *p, struct pb_arena *a)
 {
-    const char *end = p->argv + p->argv_len;
+    const char *end = p->argv + p->argv_len, *before = "";
 
     pb_json_key(b, "argv");
     pb_buf_putc(b, '[');
     for (const char *s = p->argv; s < end; s += strlen(s) + 1) {
         pb_json_comma(b);
-        pb_json_string(b, s);
+        pb_json_string(b, pb_secret_argument(before, s, a));
+        before = s;
     }
     pb_buf_putc(b, ']');
 }
@@ -206,8 +209,8 @@ static void print_json(struct pb_ctx *ctx, const struct order *o)
         json_number(b, "uid", (long)p->uid);
         json_number(b, "threads", p->threads);
         json_text(b, "state", p->state);
-        json_text(b, "command", p->command);
-        json_argv(b, p);
+        json_text(b, "command", pb_secret_text(p->command, &ctx->arena));
+        json_argv(b, p, &ctx->arena);
         json_text(b, "module", p->python.module);
         json_text(b, "found_by", p->python.how);
         pb_buf_putc(b, '}');

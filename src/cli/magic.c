@@ -79,8 +79,10 @@ static int do_bt(struct pb_ctx *ctx, struct pb_agent *agent, const char *args)
     if (ctx->remote)
         return remote_bt(ctx, &o);
     rc = snapshot(ctx, &o, &a, &snap, &target);
-    if (rc == 0)
+    if (rc == 0) {
+        pb_stack_mask(&snap, &a);
         pb_stack_text(&ctx->out, &snap, &o, ctx->verbose);
+    }
     pb_print_flush(&ctx->out, NULL);
     pb_target_close(target);
     pb_arena_finish(&a);

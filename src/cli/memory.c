@@ -10,6 +10,7 @@
 #include "cli/memory.h"
 #include "cli/nodelink.h"
 #include "host/proc.h"
+#include "host/secret.h"
 #include "unwind/processes.h"
 
 static int run(struct pb_ctx *ctx);
@@ -192,7 +193,7 @@ static bool add_living(struct pb_ctx *ctx, struct pb_memories *m)
     if (!p)
         return false;
     p->alive = true;
-    p->command = short_command(ctx, pid);
+    p->command = pb_secret_text(short_command(ctx, pid), &ctx->arena);
     k = &p->kinds[0];
     if (!p->nkinds) {
         p->nkinds = 1;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "host/proc.h"
+#include "host/secret.h"
 #include "unwind/processes.h"
 
 #define DIGITS "0123456789"
@@ -87,7 +88,7 @@ static int several(struct pb_ctx *ctx, const char *word, const struct pb_process
 
     for (int i = 0; i < n; i++)
         pb_buf_printf(&b, "%7d  %s\n", (int)v[i]->pid,
-                      pb_text_clean(&ctx->arena, v[i]->command));
+                      pb_text_clean(&ctx->arena, pb_secret_text(v[i]->command, &ctx->arena)));
     ctx->note = pb_arena_strdup(&ctx->arena, b.data);
     pb_buf_finish(&b);
     return pb_err_set(&ctx->err, PB_USAGE, "'%s' matches %d processes; give the pid of one", word,

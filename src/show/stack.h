@@ -10,6 +10,8 @@
 #include "show/print.h"
 #include "unwind/snapshot.h"
 
+/* Local variables that look like secrets become "***"; the text goes into the arena. */
+void pb_stack_mask(struct pb_snapshot *s, struct pb_arena *a);
 /* verbose: full paths. */
 void pb_stack_text(struct pb_print *out, const struct pb_snapshot *s,
                    const struct pb_snapshot_opts *o, bool verbose);

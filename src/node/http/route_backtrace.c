@@ -17,7 +17,7 @@ const struct pb_route pb_route_backtrace = {
     .method = "GET",
     .path = "/api/backtrace",
     .doc = "stacks: ?target=&tid=&all=&locals=&native=&pause=one|never|all&limit=&format=json|text"
-           "&width=&colour=&verbose=",
+           "&secrets=&width=&colour=&verbose=",
     .run = run,
 };
 
@@ -59,6 +59,8 @@ static int read_question(struct pb_request *rq, struct pb_snapshot_opts *o, stru
     };
     if (o->locals && rq->right < PB_RIGHT_LOOK)
         return pb_err_set(err, PB_DENIED, "local variables need a token of scope look");
+    if (pb_request_flag(rq, "secrets") && rq->right < PB_RIGHT_CONTROL)
+        return pb_err_set(err, PB_DENIED, "secrets need a token of scope control");
     out->width = (int)width;
     out->colour = pb_request_flag(rq, "colour");
     return 0;
@@ -74,6 +76,8 @@ static int show(struct pb_request *rq, pid_t pid, const struct pb_snapshot_opts 
     if (pb_target_open(&t, pid, NULL, err) < 0)
         return -1;
     rc = pb_target_snapshot(t, o, rq->arena, &snap, err);
+    if (rc == 0 && !pb_request_flag(rq, "secrets"))
+        pb_stack_mask(&snap, rq->arena);
     if (rc == 0 && json)
         pb_stack_json(&out->buf, &snap, o);
     else if (rc == 0)

@@ -3,6 +3,7 @@
  */
 #include "base/home.h"
 #include "host/agent.h"
+#include "host/secret.h"
 #include "node/http/request.h"
 #include "node/node.h"
 #include "unwind/processes.h"
@@ -58,7 +59,7 @@ static int add_living(struct pb_request *rq, struct pb_buf *b, struct pb_err *er
         text(b, "user", p->user);
         number(b, "threads", p->threads);
         text(b, "state", p->state);
-        text(b, "command", p->command);
+        text(b, "command", pb_secret_text(p->command, rq->arena));
         flag(b, "live", true);
         flag(b, "probed", pb_agent_present(p->pid));
         pb_buf_putc(b, '}');
@@ -72,6 +73,7 @@ static void add_dead(struct pb_request *rq, struct pb_buf *b)
 
     for (size_t i = 0; i < stores->nstores; i++) {
         const struct pb_store *s = stores->stores[i];
+        const char *command;
 
         if (s->process.live || !pb_request_reaches(rq, s->process.pid, s->process.start))
             continue;
@@ -83,7 +85,8 @@ static void add_dead(struct pb_request *rq, struct pb_buf *b)
         text(b, "python", pb_store_value(s->meta, "python", rq->arena));
         number(b, "rank", s->rank);
         number(b, "world_size", s->world_size);
-        text(b, "command", pb_store_value(s->meta, "command", rq->arena));
+        command = pb_store_value(s->meta, "command", rq->arena);
+        text(b, "command", command ? pb_secret_text(command, rq->arena) : NULL);
         number(b, "ended_ns", s->process.until_ns);
         flag(b, "live", false);
         pb_buf_putc(b, '}');

@@ -1,17 +1,21 @@
 #include "node/tables/frames.h"
 
 #include "host/buf.h"
+#include "host/secret.h"
 #include "show/stack.h"
 
 static const char *locals_json(const struct pb_frame *f, struct pb_buf *b)
 {
+    struct pb_arena a = PB_ARENA_INIT;
+
     pb_buf_clear(b);
     pb_buf_putc(b, '{');
     for (size_t i = 0; i < f->nlocals; i++) {
         pb_json_key(b, f->locals[i].name);
-        pb_json_string(b, f->locals[i].value);
+        pb_json_string(b, pb_secret_local(f->locals[i].name, f->locals[i].value, &a));
     }
     pb_buf_putc(b, '}');
+    pb_arena_finish(&a);
     return b->data;
 }
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "host/proc.h"
+#include "host/secret.h"
 #include "node/tables/common.h"
-#include "node/tables/secret.h"
 
 static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
                 struct pb_rows *rows, struct pb_err *err);
@@ -42,7 +42,7 @@ static void add_process(struct pb_node *n, const struct pb_live_process *p, stru
         row = pb_rows_add(rows);
         *equals = '\0';
         pb_rows_text(rows, row, NAME, s);
-        pb_rows_text(rows, row, VALUE, pb_secret_mask(s, equals + 1, &a));
+        pb_rows_text(rows, row, VALUE, pb_secret_env(s, equals + 1, &a));
         *equals = '=';
         pb_live_common(rows, row, n->host, p->pid, p->rank);
     }

@@ -6,6 +6,7 @@
 
 #include "host/agent.h"
 #include "host/proc.h"
+#include "host/secret.h"
 #include "node/discover_internal.h"
 #include "node/tables/common.h"
 #include "unwind/processes.h"
@@ -29,7 +30,7 @@ enum {
 static const struct pb_column_spec columns[] = {
     [PPID] = {"ppid", PB_INT, "", "the process that started it"},
     [USER] = {"user", PB_NAME, "", "whose it is"},
-    [COMMAND] = {"command", PB_TEXT, "", "command line"},
+    [COMMAND] = {"command", PB_TEXT, "", "command line; secrets are shown as ***"},
     [STATE] = {"state", PB_NAME, "", "running, waiting, disk, stopped, traced or ended"},
     [THREADS] = {"threads", PB_INT, "", "how many it has"},
     [CPU_PCT] = {"cpu_pct", PB_REAL, "%", "CPU time over its life; 100 is one core"},
@@ -64,7 +65,7 @@ static void add_process(struct pb_node *n, const struct pb_process *p, const boo
     row = pb_rows_add(rows);
     pb_rows_int(row, PPID, st.ppid);
     pb_rows_text(rows, row, USER, p->user);
-    pb_rows_text(rows, row, COMMAND, p->command);
+    pb_rows_text(rows, row, COMMAND, pb_secret_text(p->command, &rows->arena));
     pb_rows_text(rows, row, STATE, p->state);
     pb_rows_int(row, THREADS, p->threads);
     if (life > 0)

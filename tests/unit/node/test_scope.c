@@ -5,7 +5,6 @@
 #include "base/home.h"
 #include "node/discover_internal.h"
 #include "node/node.h"
-#include "node/tables/secret.h"
 
 static void test_has(void **state)
 {
@@ -178,32 +177,6 @@ static void test_data_folder_and_socket(void **state)
     assert_string_equal(same, "/x/y/probing");
 }
 
-static void test_secrets(void **state)
-{
-    static const char *const cases[][3] = {
-        {"HOME", "/data/me", "/data/me"},
-        {"PWD", "/data", "/data"},
-        {"HF_TOKEN", "abc", "***"},
-        {"aws_secret_access_key", "abc", "***"},
-        {"DB_PASSWORD", "", ""},
-        {"MYSQL_PWD", "abc", "***"},
-        {"GOOGLE_APPLICATION_CREDENTIALS", "/x.json", "***"},
-        {"WHATEVER", "ghp_0123456789", "***"},
-        {"PROXY", "http://me:geheim@proxy:3128/", "http://me:***@proxy:3128/"},
-        {"REDIS", "redis://:geheim@h:1/0", "redis://:***@h:1/0"},
-        {"REDIS2", "redis://a:ge/heim@h:1", "redis://a:***@h:1"},
-        {"URL", "https://host:8080/path@2x", "https://host:8080/path@2x"},
-        {"GIT", "https://geheim@github.com/x", "https://***@github.com/x"},
-        {"PLAIN", "a://b", "a://b"},
-    };
-    struct pb_arena a = PB_ARENA_INIT;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_string_equal(pb_secret_mask(cases[i][0], cases[i][1], &a), cases[i][2]);
-    pb_arena_finish(&a);
-}
-
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, stores_setup, stores_teardown)
 
 int main(void)
@@ -215,7 +188,6 @@ int main(void)
         cmocka_unit_test(test_living_without_a_store),
         cmocka_unit_test(test_settings_of_the_node),
         IN_FOLDER(test_data_folder_and_socket),
-        cmocka_unit_test(test_secrets),
     };
 
     return RUN_TESTS(tests);
