@@ -175,7 +175,7 @@ static int run(struct pb_ctx *ctx)
     for (long i = 0;; i++) {
         if (i && !json)
             pb_stack_again(&ctx->out);
-        rc = ctx->remote ? pb_nodelink_ask(ctx, &place.node, "GET", place.path, NULL, &ctx->out.buf)
+        rc = ctx->remote ? pb_nodelink_text(ctx, &place.node, place.path)
                          : show_once(ctx, place.target, &o, json);
         if (rc == 0)
             rc = pb_print_flush(&ctx->out, &ctx->err);

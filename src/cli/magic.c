@@ -52,7 +52,7 @@ static int remote_bt(struct pb_ctx *ctx, const struct pb_snapshot_opts *o)
     int rc = pb_nodelink_open(ctx, &n);
 
     if (rc == 0)
-        rc = pb_nodelink_ask(ctx, &n, "GET", path, NULL, &ctx->out.buf);
+        rc = pb_nodelink_text(ctx, &n, path);
     pb_print_flush(&ctx->out, NULL);
     pb_nodelink_close(&n);
     return rc;

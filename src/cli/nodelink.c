@@ -238,6 +238,19 @@ int pb_nodelink_ask(struct pb_ctx *ctx, struct pb_nodelink *n, const char *metho
     return rc;
 }
 
+int pb_nodelink_text(struct pb_ctx *ctx, struct pb_nodelink *n, const char *path)
+{
+    struct pb_buf text = PB_BUF_INIT;
+    int rc = pb_nodelink_ask(ctx, n, "GET", path, NULL, &text);
+
+    if (rc == 0 && text.len && ctx->out.is_terminal)
+        pb_text_lines(text.data, &ctx->out.buf);
+    else if (rc == 0)
+        pb_buf_add(&ctx->out.buf, text.data, text.len);
+    pb_buf_finish(&text);
+    return rc;
+}
+
 int pb_nodelink_agent(struct pb_ctx *ctx, bool inject, struct pb_err *err)
 {
     struct pb_nodelink n;

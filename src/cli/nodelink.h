@@ -68,5 +68,7 @@ int pb_nodelink_agent(struct pb_ctx *ctx, bool inject, struct pb_err *err);
  */
 int pb_nodelink_ask(struct pb_ctx *ctx, struct pb_nodelink *n, const char *method,
                     const char *path, const char *body, struct pb_buf *ret);
+/* A text made for people, by GET, into ctx->out; a terminal gets no more of it than colours. */
+int pb_nodelink_text(struct pb_ctx *ctx, struct pb_nodelink *n, const char *path);
 
 #endif

@@ -77,6 +77,8 @@ struct asking {
     struct pb_result result;
     const char *sql, *format;
     bool table; /* made here from rows; the other formats come ready from the node */
+    bool on_screen;
+    struct pb_text_tail tail; /* of a format that is no table, on the screen */
     uint64_t limit;
     int timeout_ms;
 };
@@ -141,6 +143,7 @@ static int read_options(struct asking *q)
     const char *path = pb_opt_str(ctx, "output", NULL);
     bool on_screen = ctx->out.is_terminal && (!path || strcmp(path, "-") == 0);
 
+    q->on_screen = on_screen;
     q->format = pb_opt_str(ctx, "format", format_by_name(path));
     q->table = strcmp(q->format, "table") == 0 || strcmp(q->format, "markdown") == 0;
     q->limit = (uint64_t)pb_opt_int(ctx, "limit", q->table && on_screen ? SCREEN_LIMIT : 0);
@@ -153,13 +156,15 @@ static int read_options(struct asking *q)
     return read_sql(ctx, &q->sql);
 }
 
-/* A line of the answer for a table, bytes as they are otherwise. */
+/* A line of the answer for a table, bytes as they are otherwise; those drive no terminal. */
 static int take(const void *data, size_t len, void *arg)
 {
     struct asking *q = arg;
     struct pb_ctx *ctx = q->ctx;
 
-    if (!q->table)
+    if (!q->table && q->on_screen)
+        pb_text_stream(&q->tail, data, len, &ctx->out.buf);
+    else if (!q->table)
         pb_buf_add(&ctx->out.buf, data, len);
     else if (pb_result_line(&q->result, data, len, &ctx->err) < 0)
         return -1;

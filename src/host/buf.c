@@ -138,6 +138,24 @@ static void json_escape(struct pb_buf *b, unsigned char c)
     }
 }
 
+/* The character of n bytes at p, when it has two or three; else 0. */
+static uint32_t decode(const unsigned char *p, size_t n)
+{
+    if (n == 2)
+        return (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
+    return n == 3 ? (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu) : 0;
+}
+
+/*
+ * Does a terminal take it for a command, or does it turn the text around? C1, marks and overrides
+ * of direction, separators of lines. Readers of JSON get the same text either way.
+ */
+static bool is_hidden(uint32_t c)
+{
+    return (c >= 0x80 && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
 void pb_json_string(struct pb_buf *b, const char *s)
 {
     const unsigned char *p = (const unsigned char *)s;
@@ -157,6 +175,8 @@ void pb_json_string(struct pb_buf *b, const char *s)
             pb_buf_puts(b, "\\ufffd");
         else if (n == 1)
             json_escape(b, *p);
+        else if (is_hidden(decode(p, n)))
+            pb_buf_printf(b, "\\u%04x", (unsigned)decode(p, n));
         else
             pb_buf_add(b, p, n);
         p += n ? n : 1;

@@ -53,9 +53,12 @@ void pb_print_style(struct pb_print *p, enum pb_style style);
 
 /* Copy of s as pb_print_text shows it. */
 char *pb_text_clean(struct pb_arena *a, const char *s);
+/* Whole lines that another node made for a terminal: newlines, tabs and colours pass. */
+void pb_text_lines(const char *text, struct pb_buf *ret);
 /*
- * The same for lines that come in pieces: newlines and tabs pass. A character that is cut in two
- * waits in the tail, which starts zeroed, for the next piece; len 0 ends the text.
+ * The same for lines that come in pieces: newlines and tabs pass, line ends of CSV as newlines. A
+ * character that is cut in two waits in the tail, which starts zeroed, for the next piece; len 0
+ * ends the text.
  */
 struct pb_text_tail {
     char bytes[4];

@@ -133,9 +133,11 @@ void pb_text_stream(struct pb_text_tail *tail, const void *data, size_t len, str
     pb_buf_add(&in, data, len);
     pb_buf_putc(&in, '\0');
     in.len--;
-    hold = len ? unfinished(in.data, in.len) : 0;
+    hold = !len ? 0 : in.data[in.len - 1] == '\r' ? 1 : unfinished(in.data, in.len);
     while (at < in.len - hold) {
-        if (in.data[at] == '\n' || in.data[at] == '\t')
+        if (in.data[at] == '\r' && in.data[at + 1] == '\n')
+            at++; /* a line end of CSV */
+        else if (in.data[at] == '\n' || in.data[at] == '\t')
             pb_buf_putc(ret, in.data[at++]);
         else
             at += add_clean(ret, in.data + at);
@@ -143,6 +145,28 @@ void pb_text_stream(struct pb_text_tail *tail, const void *data, size_t len, str
     memcpy(tail->bytes, in.data + in.len - hold, hold);
     tail->len = hold;
     pb_buf_finish(&in);
+}
+
+/* "\033[1;31m": its length, else 0. */
+static size_t colour_at(const char *s)
+{
+    size_t n = 2;
+
+    if (s[0] != '\033' || s[1] != '[')
+        return 0;
+    n += strspn(s + n, "0123456789;");
+    return s[n] == 'm' ? n + 1 : 0;
+}
+
+void pb_text_lines(const char *text, struct pb_buf *ret)
+{
+    while (*text) {
+        size_t n = *text == '\n' || *text == '\t' ? 1 : colour_at(text);
+
+        if (n)
+            pb_buf_add(ret, text, n);
+        text += n ? n : add_clean(ret, text);
+    }
 }
 
 char *pb_text_clean(struct pb_arena *a, const char *s)

@@ -13,6 +13,7 @@ import agents
 import harness
 import interpreters
 import querying
+from test_remote import free_port
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to become two users")
 # Nobody's, and of this run alone.
@@ -41,8 +42,9 @@ class User:
                                         env=self.env, preexec_fn=become(uid), cwd="/")
         self.pid = int(self.process.stdout.readline().split()[1])
 
-    def run(self, *words):
-        return subprocess.run([harness.BIN] + [str(word) for word in words], env=self.env,
+    def run(self, *words, env=None):
+        return subprocess.run([harness.BIN] + [str(word) for word in words],
+                              env=dict(self.env, **(env or {})),
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60,
                               stderr=subprocess.PIPE, preexec_fn=become(self.uid), cwd="/",
                               encoding="utf-8", check=False)
@@ -158,12 +160,12 @@ def test_root_sees_both(users, tmp_path):
         root.stop()
 
 
-def at_terminal(*words):
+def at_terminal(*words, env=None):
     """(exit status, bytes) of the tool, as root, with a terminal as its output."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execve(harness.BIN, [harness.BIN] + [str(word) for word in words],
-                  dict(harness.ENV, TERM="xterm"))
+                  dict(harness.ENV, TERM="xterm", **(env or {})))
     said = b""
     while select.select([terminal], [], [], 30)[0]:
         try:
@@ -194,3 +196,46 @@ def test_terminal_of_root(users, any_py, start):
     assert harness.probing(users[0].pid, "eval", "print('\\x1b[1m')").stdout == "\x1b[1m\n"
     job = start(agents.Probed, any_py)
     assert b"\x1b[1mbold" in at_terminal(job.pid, "eval", "print('\\x1b[1mbold')")[1]
+
+
+def test_screens_of_root(users, tmp_path):
+    """Values of another user's process in every format, on a terminal."""
+    root = querying.Node(tmp_path)
+    pid = users[0].pid
+    users[0].run(pid, "eval", "import threading, time\n"
+                 "def nasty(x): time.sleep(60)\n"
+                 "threading.Thread(target=nasty, args=('\\x1b]0;t\\x07\\x9b1m\\u202eabc',), "
+                 "name='\\x1b[2Jabc', daemon=True).start()")
+    try:
+        sql = "SELECT thread, locals FROM python.stacks WHERE func = 'nasty'"
+        for words in ([["backtrace", "-a", "-l"], ["backtrace", "-a", "-l", "-f", "json"]]
+                      + [["query", "-f", form, sql] for form in ("table", "csv", "json", "ndjson",
+                                                                 "markdown")]):
+            _, said = at_terminal(pid, *words, env=dict(root.env, NO_COLOR="1"))
+            assert b"abc" in said, (words, said)
+            assert b"\x1b" not in said and b"\x07" not in said and b"\xc2\x9b" not in said, words
+            assert "\u202e".encode() not in said, words
+    finally:
+        root.stop()
+
+
+def test_tokens_of_the_other(users):
+    """Neither readable nor good for anything."""
+    one, two = users
+    port = free_port()
+    assert one.run("serve", "--listen", "127.0.0.1:%d" % port).returncode == 0
+    mine, theirs = (user.run("token").stdout.strip() for user in (one, two))
+    assert len(mine) == len(theirs) == 64 and mine != theirs
+    at = "127.0.0.1:%d" % port
+    for secret, code in ((mine, 0), (theirs, 3)):
+        answer = two.run(at, "query", "SELECT 1 AS n", env={"PROBING_TOKEN": secret})
+        assert answer.returncode == code, answer
+    run = subprocess.run(["cat", one.folder + "/config/probing/token"], check=False, cwd="/",
+                         preexec_fn=become(two.uid), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert run.returncode != 0 and b"denied" in run.stderr
+    # What others can read is no secret: such a file opens nothing.
+    os.chmod(one.folder + "/config/probing/token", 0o644)
+    answer = two.run(at, "query", "SELECT 1", env={"PROBING_TOKEN": mine})
+    assert answer.returncode == 3
+    os.chmod(one.folder + "/config/probing/token", 0o600)
+    assert two.run(at, "query", "SELECT 1", env={"PROBING_TOKEN": mine}).returncode == 0

@@ -38,6 +38,10 @@ static void json_strings(void **state)
     check_json("a\"b\\c", "\"a\\\"b\\\\c\"");
     check_json("a\nb\rc\td\x01\x1f\x7f", "\"a\\nb\\rc\\td\\u0001\\u001f\\u007f\"");
     check_json("日本 é 🙂", "\"日本 é 🙂\"");
+    /* What drives a terminal or turns a line around. */
+    check_json("\xc2\x9b"
+               "1m\xe2\x80\xae\xe2\x81\xa6\xc2\xa0",
+               "\"\\u009b1m\\u202e\\u2066\xc2\xa0\"");
 }
 
 static void bad_utf8_in_json(void **state)

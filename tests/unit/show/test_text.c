@@ -59,6 +59,19 @@ static void streaming(void **state)
     }
 }
 
+static void lines_of_another_node(void **state)
+{
+    struct pb_buf b = PB_BUF_INIT;
+
+    (void)state;
+    pb_text_lines("\033[1;31mred\033[0m\n\033[2J\033]0;t\a\t\033[31", &b);
+    assert_string_equal(b.data, "\033[1;31mred\033[0m\n\\x1b[2J\\x1b]0;t\\a\t\\x1b[31");
+    pb_buf_clear(&b);
+    pb_text_stream(&(struct pb_text_tail){.len = 0}, "a,b\r\n1\r2\r\n", 10, &b);
+    assert_string_equal(b.data, "a,b\n1\\r2\n");
+    pb_buf_finish(&b);
+}
+
 static void shortening(void **state)
 {
     struct pb_arena a = PB_ARENA_INIT;
@@ -107,6 +120,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(widths), cmocka_unit_test(cleaning), cmocka_unit_test(streaming),
+        cmocka_unit_test(lines_of_another_node),
         cmocka_unit_test(shortening),
         cmocka_unit_test(cells),  cmocka_unit_test(colours),
     };
