@@ -16,8 +16,8 @@ static const struct pb_ring_spec table = {
     .columns = columns,
     .ncolumns = sizeof columns / sizeof *columns,
     .rows = 1024,
-    .dict_bytes = 64 << 10,
-    .heap_bytes = 64 << 10,
+    .dict_bytes = 4096,
+    .heap_bytes = 256 << 10,
 };
 enum {
 #define X(name, type, unit, doc) AT_##name,
@@ -65,7 +65,9 @@ void pb_node_audit_write(struct pb_node *n, const struct pb_node_audit_row *r)
     row[AT_timestamp].i = pb_clock_wall_ns();
     row[AT_action].name = pb_ring_name(a->ring, r->action, strlen(r->action));
     row[AT_peer_uid].i = row[AT_peer_pid].i = PB_NULL_INT;
-    row[AT_client].name = pb_ring_name(a->ring, r->client, strlen(r->client));
+    /* Text, not a name: each attempt comes from another port, and names are kept for ever. */
+    row[AT_client].text.s = r->client;
+    row[AT_client].text.len = strlen(r->client);
     row[AT_detail].text.s = r->detail;
     row[AT_detail].text.len = strlen(r->detail);
     row[AT_result].name = pb_ring_name(a->ring, r->result, strlen(r->result));

@@ -231,6 +231,12 @@ def test_failures_are_written_down(served):
     assert last["client"].startswith("127.0.0.1:") and last["result"] == "refused"
     assert re.match(r"wrong token, number \d+ from there: GET /api/processes$", last["detail"])
     assert "a-wrong-token" not in json.dumps(rows)
+    # Each from a port of its own; none of the addresses is lost.
+    for _ in range(200):
+        served.ask("/api/processes")
+    assert served.node.rows("SELECT count(*) AS n, count(DISTINCT client) > 100 AS many FROM "
+                            "probing.audit WHERE detail = 'no token: GET /api/processes' "
+                            "AND client LIKE '127.0.0.1:%'") == [{"n": 200, "many": True}]
 
 
 def test_audit_names_the_client(served):

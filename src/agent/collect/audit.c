@@ -64,7 +64,8 @@ void pb_audit_write(struct pb_self *self, const struct pb_audit *a)
     row[AT_action].name = pb_ring_name(ring, a->action, strlen(a->action));
     row[AT_peer_uid].i = a->uid == (uid_t)-1 ? PB_NULL_INT : (int64_t)a->uid;
     row[AT_peer_pid].i = a->pid > 0 ? a->pid : PB_NULL_INT;
-    row[AT_client].name = named ? pb_ring_name(ring, a->client, strlen(a->client)) : PB_NULL_NAME;
+    row[AT_client].text.s = named ? a->client : NULL;
+    row[AT_client].text.len = named ? strlen(a->client) : 0;
     row[AT_detail] = detail_of(self, a, hash);
     row[AT_result].name = pb_ring_name(ring, a->result, strlen(a->result));
     row[AT_ms].d = (double)(pb_clock_ns() - a->asked_ns) / 1e6;

@@ -146,6 +146,7 @@ static int check_stranger(struct pb_conn *c, const struct pb_route *route, struc
 {
     bool open = route && route->flags & PB_ROUTE_OPEN;
 
+    c->caller = (struct pb_caller){.kind = PB_CALLER_ANYONE};
     if (c->listener->fd < 0)
         return refuse(r, 403, "denied", "the process that opened this port has ended");
     if (is_cross_site(&c->head))

@@ -16,7 +16,7 @@
     X(action, NAME, "", "eval, config, eject; of a node login: a token that was refused")         \
     X(peer_uid, INT, "", "user who asked, if it was on this machine")                             \
     X(peer_pid, INT, "", "process that asked, if it was on this machine")                         \
-    X(client, NAME, "", "address and token of whoever asked over TCP")                            \
+    X(client, TEXT, "", "address and token of whoever asked over TCP")                            \
     X(detail, TEXT, "", "the code (setting audit.eval), or the setting and its value")            \
     X(result, NAME, "", "ok, error, refused, timeout")                                            \
     X(ms, REAL, "ms", "how long it took")
