@@ -192,7 +192,7 @@ static void print_table(struct pb_ctx *ctx, const struct dead_list *l, bool csv)
     t.ncolumns = n;
     t.nrows = l->n;
     if (csv)
-        pb_table_csv(&ctx->out.buf, &t);
+        pb_table_print_csv(&ctx->out, &t);
     else
         pb_table_print(&ctx->out, &t);
 }

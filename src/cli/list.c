@@ -158,7 +158,7 @@ static void print_csv(struct pb_ctx *ctx, const struct order *o)
         *cell++ = pb_secret_text(p->command, a);
         *cell++ = p->python.how;
     }
-    pb_table_csv(&ctx->out.buf, &t);
+    pb_table_print_csv(&ctx->out, &t);
 }
 
 static void json_number(struct pb_buf *b, const char *key, long v)

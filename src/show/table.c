@@ -106,3 +106,17 @@ void pb_table_csv(struct pb_buf *out, const struct pb_table *t)
         pb_buf_putc(out, '\n');
     }
 }
+
+void pb_table_print_csv(struct pb_print *out, const struct pb_table *t)
+{
+    struct pb_text_tail tail = {.len = 0};
+    struct pb_buf text = PB_BUF_INIT;
+
+    if (!out->is_terminal) {
+        pb_table_csv(&out->buf, t);
+        return;
+    }
+    pb_table_csv(&text, t);
+    pb_text_stream(&tail, text.data, text.len, &out->buf);
+    pb_buf_finish(&text);
+}

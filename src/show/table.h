@@ -29,5 +29,7 @@ struct pb_table {
 void pb_table_print(struct pb_print *out, const struct pb_table *t);
 /* As RFC 4180 has it, with a header; lines end with a plain newline. */
 void pb_table_csv(struct pb_buf *out, const struct pb_table *t);
+/* The same where people may read it: nothing in it drives a terminal. */
+void pb_table_print_csv(struct pb_print *out, const struct pb_table *t);
 
 #endif

@@ -33,7 +33,7 @@ class User:
     """Somebody with a folder, a probed process and a node."""
 
     def __init__(self, uid, python, folder):
-        self.uid, self.folder = uid, str(folder)
+        self.uid, self.folder, self.python = uid, str(folder), python
         os.chown(self.folder, uid, uid)
         self.env = dict(harness.ENV, HOME=self.folder, PROBING_HOME=self.folder + "/data",
                         XDG_CONFIG_HOME=self.folder + "/config", USER="user%d" % uid)
@@ -217,6 +217,24 @@ def test_screens_of_root(users, tmp_path):
             assert "\u202e".encode() not in said, words
     finally:
         root.stop()
+
+
+def test_command_line_of_another(users):
+    """A process may write into its own command line what it likes."""
+    one = users[0]
+    code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    job = subprocess.Popen([one.python, "-c", code, "\x9b31m\u202eabc\x1b[2J".encode()],
+                           env=one.env, stdout=subprocess.PIPE, preexec_fn=become(one.uid), cwd="/")
+    try:
+        job.stdout.readline()
+        for words in ([], ["-f", "csv"], ["-f", "json"]):
+            _, said = at_terminal("list", *words, env={"NO_COLOR": "1", "COLUMNS": "400"})
+            assert b"abc" in said, (words, said)
+            assert b"\x1b" not in said and b"\xc2\x9b" not in said, words
+            assert "\u202e".encode() not in said, words
+    finally:
+        job.kill()
+        job.communicate()
 
 
 def test_tokens_of_the_other(users):
