@@ -111,6 +111,14 @@ static const char *rank_text(struct pb_arena *a, const struct pb_process *p)
     return pb_arena_printf(a, "%ld/%ld", p->rank, p->world_size);
 }
 
+static const char *short_command(const struct pb_process *p, struct pb_arena *a)
+{
+    struct pb_process shown = *p;
+
+    shown.command = pb_secret_command(p->argv, p->argv_len, p->command, a);
+    return pb_process_short_command(&shown);
+}
+
 static void print_table(struct pb_ctx *ctx, const struct order *o)
 {
     struct pb_arena *a = &ctx->arena;
@@ -129,7 +137,7 @@ static void print_table(struct pb_ctx *ctx, const struct order *o)
         cell[COL_STATE] = p->state;
         cell[COL_COMMAND] =
             pb_arena_printf(a, "%*s%s", 2 * o->depth[i], "",
-                            pb_secret_text(pb_process_short_command(p), a));
+                            short_command(p, a));
         if (ctx->verbose)
             cell[COL_HOW] = p->python.how;
     }
@@ -155,7 +163,7 @@ static void print_csv(struct pb_ctx *ctx, const struct order *o)
         *cell++ = p->user;
         *cell++ = number(a, p->threads);
         *cell++ = p->state;
-        *cell++ = pb_secret_text(p->command, a);
+        *cell++ = pb_secret_command(p->argv, p->argv_len, p->command, a);
         *cell++ = p->python.how;
     }
     pb_table_print_csv(&ctx->out, &t);
@@ -209,7 +217,8 @@ static void print_json(struct pb_ctx *ctx, const struct order *o)
         json_number(b, "uid", (long)p->uid);
         json_number(b, "threads", p->threads);
         json_text(b, "state", p->state);
-        json_text(b, "command", pb_secret_text(p->command, &ctx->arena));
+        json_text(b, "command",
+                  pb_secret_command(p->argv, p->argv_len, p->command, &ctx->arena));
         json_argv(b, p, &ctx->arena);
         json_text(b, "module", p->python.module);
         json_text(b, "found_by", p->python.how);

@@ -270,6 +270,30 @@ const char *pb_secret_argument(const char *before, const char *word, struct pb_a
     return pb_secret_text(word, a);
 }
 
+const char *pb_secret_command(const char *words, size_t len, const char *text, struct pb_arena *a)
+{
+    struct pb_buf b = PB_BUF_INIT;
+    const char *before = "", *shown;
+
+    /* A process that has set a title of its own has one word, with blanks behind it. */
+    if (!words || len == 0 || strlen(words) + 1 >= len)
+        return pb_secret_text(text, a);
+    for (const char *s = words; s < words + len; s += strlen(s) + 1) {
+        if (b.len)
+            pb_buf_putc(&b, ' ');
+        pb_buf_puts(&b, pb_secret_argument(before, s, a));
+        before = s;
+    }
+    for (size_t i = 0; i < b.len; i++)
+        if ((unsigned char)b.data[i] < 0x20 || b.data[i] == 0x7f)
+            b.data[i] = ' ';
+    while (b.len && b.data[b.len - 1] == ' ')
+        b.len--;
+    shown = pb_arena_strndup(a, b.data ? b.data : "", b.len);
+    pb_buf_finish(&b);
+    return shown;
+}
+
 /* Is a part of the name a word that nobody should see the value of? */
 static bool is_secret_variable(const char *name)
 {

@@ -14,12 +14,19 @@
 #ifndef PB_HOST_SECRET_H
 #define PB_HOST_SECRET_H
 
+#include <stddef.h>
+
 #include "host/arena.h"
 
 /* A command line, a value as Python shows it, or any other text. */
 const char *pb_secret_text(const char *text, struct pb_arena *a);
 /* One word of a command line, which knows the one before it: "--password", "geheim". */
 const char *pb_secret_argument(const char *before, const char *word, struct pb_arena *a);
+/*
+ * A command line with its words apart, a zero behind each; `text` is the same with blanks between
+ * them, and what is shown when there are no words.
+ */
+const char *pb_secret_command(const char *words, size_t len, const char *text, struct pb_arena *a);
 /* The value of an environment variable: in doubt it is a secret. */
 const char *pb_secret_env(const char *name, const char *value, struct pb_arena *a);
 /*

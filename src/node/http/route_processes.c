@@ -59,7 +59,7 @@ static int add_living(struct pb_request *rq, struct pb_buf *b, struct pb_err *er
         text(b, "user", p->user);
         number(b, "threads", p->threads);
         text(b, "state", p->state);
-        text(b, "command", pb_secret_text(p->command, rq->arena));
+        text(b, "command", pb_secret_command(p->argv, p->argv_len, p->command, rq->arena));
         flag(b, "live", true);
         flag(b, "probed", pb_agent_present(p->pid));
         pb_buf_putc(b, '}');

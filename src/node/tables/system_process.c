@@ -65,7 +65,8 @@ static void add_process(struct pb_node *n, const struct pb_process *p, const boo
     row = pb_rows_add(rows);
     pb_rows_int(row, PPID, st.ppid);
     pb_rows_text(rows, row, USER, p->user);
-    pb_rows_text(rows, row, COMMAND, pb_secret_text(p->command, &rows->arena));
+    pb_rows_text(rows, row, COMMAND,
+                 pb_secret_command(p->argv, p->argv_len, p->command, &rows->arena));
     pb_rows_text(rows, row, STATE, p->state);
     pb_rows_int(row, THREADS, p->threads);
     if (life > 0)

@@ -59,6 +59,23 @@ static void texts(void **state)
     pb_arena_finish(&a);
 }
 
+static void words(void **state)
+{
+    static const char line[] = "python\0train.py\0--password\0ge heim\0--x\n"
+                               "URL=http://a:b c@h\0-v\0";
+    static const char title[] = "trainer: epoch 3 token=geheim";
+    struct pb_arena a = PB_ARENA_INIT;
+
+    (void)state;
+    assert_string_equal(pb_secret_command(line, sizeof line - 1, "", &a),
+                        "python train.py --password *** --x URL=http://a:b c@h -v");
+    assert_string_equal(pb_secret_command(title, sizeof title, title, &a),
+                        "trainer: epoch 3 token=***");
+    assert_string_equal(pb_secret_command(NULL, 0, "[kthread]", &a), "[kthread]");
+    assert_string_equal(pb_secret_argument("--password", "--force", &a), "--force");
+    pb_arena_finish(&a);
+}
+
 static void environment(void **state)
 {
     static const char *const cases[][3] = {
@@ -142,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts),
+        cmocka_unit_test(words),
         cmocka_unit_test(environment),
         cmocka_unit_test(locals),
         cmocka_unit_test(any_bytes),
