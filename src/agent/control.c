@@ -12,6 +12,7 @@
 #include "agent/chores.h"
 #include "agent/collect/collect.h"
 #include "agent/jobs.h"
+#include "agent/lifecycle.h"
 #include "agent/outbox.h"
 #include "agent/pages.h"
 #include "agent/requests.h"
@@ -32,6 +33,13 @@ static void close_fd(int *fd)
     *fd = -1;
     if (old >= 0)
         close(old);
+}
+
+static void close_wake(struct pb_self *self)
+{
+    pthread_mutex_lock(&self->wake_lock);
+    close_fd(&self->wake);
+    pthread_mutex_unlock(&self->wake_lock);
 }
 
 /*
@@ -61,8 +69,8 @@ static int listen_at(const char *home)
 
 static int open_in(struct pb_self *self, const char *root)
 {
-    struct pb_home_keep keep = {self->settings.v[PB_SET_STORE_KEEP_HOURS] * 3600,
-                                self->settings.v[PB_SET_STORE_KEEP] << 20};
+    struct pb_home_keep keep = {pb_self_setting(self, PB_SET_STORE_KEEP_HOURS) * 3600,
+                                pb_self_setting(self, PB_SET_STORE_KEEP) << 20};
     uint64_t start = pb_home_start_time(0);
     int folder, fd;
 
@@ -84,11 +92,13 @@ static int open_in(struct pb_self *self, const char *root)
 
 int pb_control_open(struct pb_self *self)
 {
-    int rc = -ENOENT;
+    int rc = -ENOENT, wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
-    self->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (self->wake < 0)
+    if (wake < 0)
         return -errno;
+    pthread_mutex_lock(&self->wake_lock);
+    self->wake = wake;
+    pthread_mutex_unlock(&self->wake_lock);
     for (size_t i = 0; pb_home_roots[i]; i++) {
         rc = open_in(self, pb_home_roots[i]);
         if (rc >= 0 || rc == -EALREADY)
@@ -98,7 +108,7 @@ int pb_control_open(struct pb_self *self)
     if (rc >= 0)
         return 0;
     self->home[0] = '\0';
-    close_fd(&self->wake);
+    close_wake(self);
     return rc;
 }
 
@@ -303,16 +313,15 @@ void pb_control_serve(struct pb_self *self)
     close_fd(&self->listener);
     pb_requests_leave(self);
     pb_collect_stop(self, "ejected");
-    pb_home_remove(self->home);
-    self->home[0] = '\0';
+    pb_lifecycle_remove_home(self);
     say_goodbye(self);
-    close_fd(&self->wake);
+    close_wake(self);
 }
 
 void pb_control_close(struct pb_self *self)
 {
     close_fd(&self->listener);
-    close_fd(&self->wake);
+    close_wake(self);
     for (int i = 0; i < PB_CLIENTS; i++) {
         close_fd(&self->clients[i].fd);
         free_buffers(&self->clients[i]);

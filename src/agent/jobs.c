@@ -201,13 +201,18 @@ static void *job_thread(void *arg)
 {
     struct pb_self *self = pb_self();
     struct pb_job *job = arg;
-    uint32_t number = job->number;
+    uint64_t deadline_ns;
+    uint32_t number;
     bool wanted;
     int token;
 
     prctl(PR_SET_NAME, "probing-eval");
     take_main_mask();
-    if (!pb_gil_enter(self, job->deadline_ns, &token)) {
+    lock(self);
+    number = job->number;
+    deadline_ns = job->deadline_ns;
+    unlock(self);
+    if (!pb_gil_enter(self, deadline_ns, &token)) {
         finish(self, job, number, self->finalizing ? PB_WIRE_REFUSED : PB_WIRE_NO_GIL,
                pb_gil_why_not(self));
         return NULL;
@@ -276,7 +281,7 @@ static void fill(struct pb_self *self, struct pb_job *job, struct pb_client *cli
         .complete = client->in.head.type == PB_WIRE_COMPLETE,
         .map = client->in.body,
         .map_size = client->body_size,
-        .print_limit = (uint64_t)self->settings.v[PB_SET_EVAL_OUTPUT_LIMIT] << 20,
+        .print_limit = (uint64_t)pb_self_setting(self, PB_SET_EVAL_OUTPUT_LIMIT) << 20,
         .deadline_ns = pb_clock_ns(),
         .asked_wall_ns = pb_clock_wall_ns(),
         .peer_uid = client->uid,
@@ -291,7 +296,7 @@ static void fill(struct pb_self *self, struct pb_job *job, struct pb_client *cli
         head = sizeof job->how;
         job->deadline_ns += MS * (job->how.timeout_ms
                                       ? job->how.timeout_ms
-                                      : (uint64_t)self->settings.v[PB_SET_EVAL_TIMEOUT]);
+                                      : (uint64_t)pb_self_setting(self, PB_SET_EVAL_TIMEOUT));
         if (job->how.flags & PB_WIRE_OWN)
             job->print_limit = UINT64_MAX; /* the tool limits what it takes */
         client->has_session |= (job->how.flags & PB_WIRE_REPL) != 0;

@@ -44,8 +44,13 @@ struct pb_self *pb_self(void)
 void pb_self_wake(struct pb_self *self)
 {
     uint64_t one = 1;
-    ssize_t n = write(self->wake, &one, sizeof one);
+    ssize_t n = 0;
 
+    /* Once it is closed, the number may be that of a file of the program's. */
+    pthread_mutex_lock(&self->wake_lock);
+    if (self->wake >= 0)
+        n = write(self->wake, &one, sizeof one);
+    pthread_mutex_unlock(&self->wake_lock);
     (void)n;
 }
 
@@ -97,7 +102,8 @@ static void allow_ptrace(struct pb_self *self, bool allow)
 void pb_lifecycle_take_settings(struct pb_self *self, const struct pb_settings *settings)
 {
     pthread_mutex_lock(&self->lock);
-    self->settings = *settings;
+    for (int i = 0; i < PB_SETTING_COUNT; i++)
+        __atomic_store_n(&self->settings.v[i], settings->v[i], __ATOMIC_RELAXED);
     pthread_mutex_unlock(&self->lock);
     pb_collect_settings(self);
     allow_ptrace(self, settings->v[PB_SET_AGENT_ALLOW_PTRACE]);
@@ -120,6 +126,19 @@ static int open_home(struct pb_self *self)
     return rc;
 }
 
+void pb_lifecycle_remove_home(struct pb_self *self)
+{
+    char home[PB_HOME_MAX];
+
+    /* The end of the process may be at it, too: only one of them gets the name. */
+    pthread_mutex_lock(&self->home_lock);
+    memcpy(home, self->home, sizeof home);
+    self->home[0] = '\0';
+    pthread_mutex_unlock(&self->home_lock);
+    if (home[0])
+        pb_home_remove(home);
+}
+
 static void *agent_thread(void *arg)
 {
     struct pb_self *self = arg;
@@ -132,7 +151,7 @@ static void *agent_thread(void *arg)
             return NULL;
         }
     }
-    allow_ptrace(self, self->settings.v[PB_SET_AGENT_ALLOW_PTRACE]);
+    allow_ptrace(self, pb_self_setting(self, PB_SET_AGENT_ALLOW_PTRACE));
     pb_chores_add(self, PB_CHORE_HOOKS | PB_CHORE_COLLECT);
     pb_control_serve(self);
     allow_ptrace(self, false);
@@ -160,9 +179,7 @@ static int start(struct pb_self *self, int delay_ms)
     if (rc < 0) {
         self->life = PB_LIFE_STOPPED;
         pb_collect_stop(self, "ended");
-        if (self->home[0])
-            pb_home_remove(self->home);
-        self->home[0] = '\0';
+        pb_lifecycle_remove_home(self);
         pb_control_close(self);
     }
     return rc;
@@ -187,6 +204,7 @@ static void in_child(void)
     pthread_mutex_init(&self->lock, NULL);
     pthread_mutex_init(&self->life_lock, NULL);
     pthread_mutex_init(&self->home_lock, NULL);
+    pthread_mutex_init(&self->wake_lock, NULL);
     pb_control_close(self);
     for (int i = 0; i < PB_JOBS; i++)
         pb_pages_free(self->jobs[i].map, self->jobs[i].map_size);
@@ -197,7 +215,7 @@ static void in_child(void)
     self->helper = self->yield_queued = self->stop_wanted = self->ptracer_set = false;
     self->inside = self->gil_waiters = self->left_count = 0;
     self->life = PB_LIFE_STOPPED;
-    self->restart_in_child = was_running && self->settings.v[PB_SET_AGENT_FOLLOW_FORKS];
+    self->restart_in_child = was_running && pb_self_setting(self, PB_SET_AGENT_FOLLOW_FORKS);
     pb_glue_after_fork(self);
     /* 3.6 has no os.register_at_fork; its pending calls are queued without waiting for locks. */
     if (was_running && self->py.minor < 7)
@@ -239,6 +257,7 @@ static struct pb_self *make_self(void)
     pthread_mutex_init(&self->lock, NULL);
     pthread_mutex_init(&self->life_lock, NULL);
     pthread_mutex_init(&self->home_lock, NULL);
+    pthread_mutex_init(&self->wake_lock, NULL);
     pthread_mutex_init(&self->collect.lock, NULL);
     pthread_mutex_init(&self->user.lock, NULL);
     self->listener = self->wake = -1;

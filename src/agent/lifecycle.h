@@ -17,6 +17,8 @@ struct pb_self *pb_lifecycle_self(void);
 void pb_lifecycle_interpreter_ends(struct pb_self *self);
 /* GIL held, in a child that os.fork() made: an agent of its own, if the settings say so. */
 void pb_lifecycle_after_fork(struct pb_self *self);
+/* The folder goes, unless the end of the process has taken it already. Takes home_lock. */
+void pb_lifecycle_remove_home(struct pb_self *self);
 /* Agent's thread: new settings, and what they change at once. */
 void pb_lifecycle_take_settings(struct pb_self *self, const struct pb_settings *settings);
 

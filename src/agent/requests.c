@@ -25,7 +25,7 @@ static size_t describe(struct pb_self *self, char *buf, size_t cap)
     int n = snprintf(buf, cap,
                      "agent=%s\nwire=%d\npid=%d\npython=%s\nstate=%s\ntimeout_ms=%lld\n",
                      PB_VERSION, PB_WIRE_VERSION, (int)self->pid, self->py.version,
-                     state_name(self), (long long)self->settings.v[PB_SET_EVAL_TIMEOUT]);
+                     state_name(self), (long long)pb_self_setting(self, PB_SET_EVAL_TIMEOUT));
 
     return n < 0 ? 0 : (size_t)n < cap ? (size_t)n : cap - 1;
 }
@@ -70,7 +70,7 @@ static void show_setting(struct pb_self *self, struct pb_client *c, int index)
     char line[PB_SETTING_NAME_MAX + PB_SETTING_VALUE_MAX + 4], value[PB_SETTING_VALUE_MAX];
     int n;
 
-    pb_settings_format(index, self->settings.v[index], value);
+    pb_settings_format(index, pb_self_setting(self, index), value);
     n = snprintf(line, sizeof line, "%s=%s\n", pb_setting_list[index].name, value);
     put(self, c, PB_WIRE_OUT, c->in.head.id, line, (size_t)n);
 }

@@ -98,13 +98,15 @@ struct pb_self {
     pid_t pid;
     uint64_t started_ns;
     char home[PB_HOME_MAX]; /* "" when there is none */
-    int listener, wake;
+    int listener;
+    pthread_mutex_t wake_lock; /* of wake alone; nothing else is locked while it is held */
+    int wake;                  /* eventfd of the agent's thread, or -1 */
     _Atomic bool stop_wanted;
     bool ejected; /* control */
     bool restart_in_child;
     int open_delay_ms;
     bool ptracer_set;
-    struct pb_settings settings; /* under lock */
+    struct pb_settings settings; /* changed under lock, read by pb_self_setting */
     char env_note[160]; /* the first variable that made no sense */
     struct pb_client clients[PB_CLIENTS];
     struct pb_job jobs[PB_JOBS];
@@ -132,7 +134,13 @@ struct pb_self {
 
 /* NULL before the first start. The one global. */
 struct pb_self *pb_self(void);
-/* Makes the agent's thread look at what changed. */
+/* A setting's present value. Any thread. */
+static inline int64_t pb_self_setting(const struct pb_self *self, int id)
+{
+    return __atomic_load_n(&self->settings.v[id], __ATOMIC_RELAXED);
+}
+
+/* Makes the agent's thread look at what changed. Any thread. */
 void pb_self_wake(struct pb_self *self);
 /* Starts a detached thread; 0 or a negative errno. */
 int pb_self_thread(void *(*run)(void *), void *arg, size_t stack);

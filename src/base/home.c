@@ -88,17 +88,19 @@ int pb_home_create(const char *root, uid_t uid, pid_t pid, uint64_t start)
 
 void pb_home_remove(const char *path)
 {
-    char text[PB_HOME_MAX + 64];
+    char text[PB_HOME_MAX + 64], *slash;
     size_t len = strlen(path);
 
-    if (len > PB_HOME_MAX)
+    if (!len || len > PB_HOME_MAX)
         return;
     memcpy(text, path, len);
     memcpy(text + len, "/" PB_HOME_SOCKET, sizeof "/" PB_HOME_SOCKET);
     unlink(text);
     text[len] = '\0';
     rmdir(text);
-    *strrchr(text, '/') = '\0';
+    slash = strrchr(text, '/');
+    if (slash)
+        *slash = '\0';
     rmdir(text);
 }
 

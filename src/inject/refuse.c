@@ -94,10 +94,25 @@ static int refuse_other_programs(struct pb_injection *in, struct pb_err *err)
     return 0;
 }
 
+/* Its allocator has a place for each thread, and crashes in one that it has not seen begin. */
+static int refuse_thread_sanitizer(pid_t pid, struct pb_err *err)
+{
+    struct pb_arena a = PB_ARENA_INIT;
+    size_t len;
+    const char *maps = pb_proc_read(pid, "maps", &a, &len);
+    bool found = maps && (strstr(maps, "/libtsan.so") || strstr(maps, "/libclang_rt.tsan"));
+
+    pb_arena_finish(&a);
+    return found ? pb_err_set(err, PB_FAIL,
+                              "it runs under ThreadSanitizer, which does not survive a thread that "
+                              "it has not made; start it with PROBING=1 instead")
+                 : 0;
+}
+
 int pb_refuse(struct pb_injection *in, struct pb_err *err)
 {
     if (refuse_status(in, err) < 0 || refuse_other_programs(in, err) < 0 ||
-        refuse_memory(in->pid, err) < 0)
+        refuse_memory(in->pid, err) < 0 || refuse_thread_sanitizer(in->pid, err) < 0)
         return -1;
     return pb_arch_refuse(in->pid, err);
 }

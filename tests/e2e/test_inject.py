@@ -1,4 +1,5 @@
 """Loading the agent into a live process, on every interpreter, and taking it out again."""
+import os
 import re
 import subprocess
 import time
@@ -114,6 +115,21 @@ def test_eject_without_inject(start, any_py):
     answer = probing(target.pid, "eject")
     assert (answer.returncode, answer.stdout) == (1, "")
     assert "no probes" in answer.stderr and answer.stderr.count("\n") == 1
+
+
+def test_thread_sanitizer_is_refused(start, any_py):
+    """Its run time crashes in a thread that it has not seen begin."""
+    found = subprocess.run(["cc", "-print-file-name=libtsan.so"], stdout=subprocess.PIPE,
+                           encoding="utf-8").stdout.strip()
+    if not os.path.exists(found):
+        pytest.skip("no ThreadSanitizer")
+    target = start(Script, any_py, "simple.py", env={"LD_PRELOAD": os.path.realpath(found)})
+    answer = probing(target.pid, "inject")
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr == ("probing: %d: it runs under ThreadSanitizer, which does not survive a "
+                             "thread that it has not made; start it with PROBING=1 instead\n"
+                             % target.pid)
+    assert target.process.poll() is None
 
 
 def test_one_copy_of_the_library_for_good(start, any_py):

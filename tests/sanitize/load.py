@@ -4,9 +4,9 @@ order, targets and askers that are killed. Any report fails it.
 
 usage: PROBING_BIN=BUILD/probing python load.py [SECONDS]
 
-A test of `make tsan` and `make asan`; alone: ctest --preset tsan -L sanitize. Only the tool is
-built with the sanitizer; the agent lives in processes that are not, and the SQL engine is a library
-as it comes (is_engines and tsan.supp say what that hides).
+A test of `make tsan` and `make asan`; alone: ctest --preset tsan -L sanitize. The tool is built
+with the sanitizer; the agents that it injects are not (agent.py has one that is), and the SQL
+engine is a library as it comes (is_engines and tsan.supp say what that hides).
 """
 import glob
 import http.client

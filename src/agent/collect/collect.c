@@ -44,7 +44,7 @@ void *pb_collect_state(struct pb_self *self, const struct pb_collector *c)
 
 static bool is_wanted(const struct pb_self *self, const struct pb_collector *c)
 {
-    return c->on == PB_SETTING_COUNT || self->settings.v[c->on];
+    return c->on == PB_SETTING_COUNT || pb_self_setting(self, c->on);
 }
 
 static uint64_t interval(const struct pb_self *self, const struct pb_collector *c)
@@ -94,12 +94,12 @@ void pb_collect_start(struct pb_self *self)
     struct pb_collect *c = &self->collect;
     uint64_t now = pb_clock_ns();
 
-    if (!self->settings.v[PB_SET_AGENT_COLLECT] || !self->home[0] || !make_states(self))
+    if (!pb_self_setting(self, PB_SET_AGENT_COLLECT) || !self->home[0] || !make_states(self))
         return;
     pb_collect_unfollow(self);
     pthread_mutex_lock(&c->lock);
     memcpy(c->home, self->home, sizeof c->home);
-    c->budget = self->settings.v[PB_SET_STORE_BUDGET] << 20;
+    c->budget = pb_self_setting(self, PB_SET_STORE_BUDGET) << 20;
     c->note[0] = '\0';
     c->started_ns = now;
     c->started_wall_ns = pb_clock_wall_ns();
@@ -208,7 +208,7 @@ static void turn_off(struct pb_self *self)
 
 static void follow_settings(struct pb_self *self, uint64_t now)
 {
-    bool wanted = self->settings.v[PB_SET_AGENT_COLLECT];
+    bool wanted = pb_self_setting(self, PB_SET_AGENT_COLLECT);
 
     if (wanted && self->collect.on)
         read_settings(self, now);

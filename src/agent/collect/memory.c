@@ -81,7 +81,7 @@ static struct memory *state_of(struct pb_self *self)
 
 static unsigned interval_ms(const struct pb_self *self)
 {
-    return (unsigned)self->settings.v[PB_SET_MEMORY_INTERVAL];
+    return (unsigned)pb_self_setting(self, PB_SET_MEMORY_INTERVAL);
 }
 
 /* size, resident, shared: the first three numbers of /proc/self/statm, in pages. */

@@ -27,11 +27,10 @@
 
 static uint32_t wanted_period(const struct pb_torch *t)
 {
-    const struct pb_settings *s = &t->self->settings;
-    int64_t rate = s->v[PB_SET_TORCH_SAMPLE_RATE];
+    int64_t rate = pb_self_setting(t->self, PB_SET_TORCH_SAMPLE_RATE);
 
     if (rate == pb_setting_list[PB_SET_TORCH_SAMPLE_RATE].otherwise)
-        rate = s->v[PB_SET_SAMPLE_RATE];
+        rate = pb_self_setting(t->self, PB_SET_SAMPLE_RATE);
     return rate > 0 ? (uint32_t)((1000 + rate / 2) / rate) : 0;
 }
 
@@ -70,7 +69,7 @@ void pb_torch_take_call(struct pb_torch *t, double ns)
 
 static double budget_of(const struct pb_torch *t)
 {
-    return (double)t->self->settings.v[PB_SET_TORCH_BUDGET] / 1000.0 / 100.0;
+    return (double)pb_self_setting(t->self, PB_SET_TORCH_BUDGET) / 1000.0 / 100.0;
 }
 
 static void follow(double *share, double seen)
@@ -182,7 +181,7 @@ void pb_torch_choose_next(struct pb_torch *t, uint64_t took)
         /* Not in the same step: either would be seen in the other. */
         t->weighing = number % t->weigh_every == 0;
         t->timing = number % t->time_every == t->time_every / 2 && t->cuda.state > 0 &&
-                    !t->cuda.nspans && t->self->settings.v[PB_SET_TORCH_GPU];
+                    !t->cuda.nspans && pb_self_setting(t->self, PB_SET_TORCH_GPU);
     }
     pb_grad_choose(t, (uint64_t)number, took);
 }

@@ -23,7 +23,12 @@ static struct pb_torch *here;
 
 void pb_torch_calls_enter(struct pb_torch *t)
 {
-    here = t;
+    __atomic_store_n(&here, t, __ATOMIC_RELEASE);
+}
+
+static inline struct pb_torch *state(void)
+{
+    return __atomic_load_n(&here, __ATOMIC_RELAXED);
 }
 
 static void give_back(struct pb_torch_thread *th)
@@ -38,7 +43,7 @@ static void thread_ends(void *thread)
 {
     pthread_t self = pthread_self();
 
-    atomic_compare_exchange_strong(&here->caller, &self, (pthread_t)0);
+    atomic_compare_exchange_strong(&state()->caller, &self, (pthread_t)0);
     give_back(thread);
 }
 
@@ -355,7 +360,7 @@ static struct _object *noted(struct pb_torch *t, struct pb_torch_thread *th, uin
 struct _object *pb_torch_on_call(struct _object *object, struct _object *args,
                                  struct _object *kwargs)
 {
-    struct pb_torch *t = here;
+    struct pb_torch *t = state();
     struct pb_torch_thread *th = t->on ? this_thread(t) : NULL;
 
     if (!th || (th->depth > 0 && !t->tracing))

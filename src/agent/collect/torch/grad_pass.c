@@ -74,7 +74,7 @@ void pb_grad_listen(struct pb_grad *g, bool on)
 void pb_grad_choose(struct pb_torch *t, uint64_t number, uint64_t took)
 {
     struct pb_grad *g = pb_grad_state(t->self);
-    double budget = (double)t->self->settings.v[PB_SET_TORCH_BUDGET] / 1000.0 / 100.0;
+    double budget = (double)pb_self_setting(t->self, PB_SET_TORCH_BUDGET) / 1000.0 / 100.0;
     double share = took ? g->cost_ns / (double)took / t->period : 0;
 
     if (t->ranging && took && g->cost_ns > 0) {

@@ -148,8 +148,8 @@ static void look(struct pb_self *self, uint64_t now)
         pb_torch_rows_poll(t, false);
     }
     if (!t->optimizer_seen && !t->tracing && !t->step && now - t->attached_ns > SOON_NS)
-        t->tracing = t->self->settings.v[PB_SET_TORCH_SAMPLE_RATE] > 0 &&
-                     t->self->settings.v[PB_SET_SAMPLE_RATE] > 0;
+        t->tracing = pb_self_setting(t->self, PB_SET_TORCH_SAMPLE_RATE) > 0 &&
+                     pb_self_setting(t->self, PB_SET_SAMPLE_RATE) > 0;
 }
 
 static void leave(struct pb_self *self)
