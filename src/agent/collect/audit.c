@@ -39,7 +39,7 @@ static union pb_cell detail_of(const struct pb_self *self, const struct pb_audit
                                char buf[PB_SHA256_TEXT + 40])
 {
     union pb_cell cell = {.text = {a->detail, pb_text_cut(a->detail, a->detail_len, DETAIL_MAX)}};
-    int64_t how = self->settings.v[PB_SET_AUDIT_EVAL];
+    int64_t how = pb_self_setting(self, PB_SET_AUDIT_EVAL);
 
     if (!a->code || how == PB_AUDIT_FULL)
         return cell;
