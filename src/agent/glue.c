@@ -8,9 +8,11 @@
 #include "agent/jobs.h"
 #include "agent/lifecycle.h"
 #include "agent/profile.h"
+#include "agent/streams.h"
 
 __asm__(".pushsection .rodata\n"
         "pb_glue_source:\n"
+        ".incbin \"" PB_GLUE_DIR "/streams.py\"\n"
         ".incbin \"" PB_GLUE_DIR "/glue.py\"\n"
         ".byte 0\n"
         ".popsection\n");
@@ -168,7 +170,7 @@ static struct _object *run_script(struct pb_self *self)
 
     if (dict && py->PyDict_SetItemString(dict, "__builtins__", py->PyEval_GetBuiltins()) == 0 &&
         add_function(self, dict, &method_emit) && add_function(self, dict, &method_tid_of) &&
-        add_tools(self, dict)) {
+        add_tools(self, dict) && pb_streams_add(self, dict)) {
         code = py->Py_CompileString(pb_glue_source, "<probing>", PB_PY_FILE_INPUT);
         good = code && discard(self, py->PyEval_EvalCode(code, dict, dict));
     }

@@ -217,6 +217,7 @@ static void in_child(void)
     self->life = PB_LIFE_STOPPED;
     self->restart_in_child = was_running && pb_self_setting(self, PB_SET_AGENT_FOLLOW_FORKS);
     pb_glue_after_fork(self);
+    pb_streams_after_fork(self);
     /* 3.6 has no os.register_at_fork; its pending calls are queued without waiting for locks. */
     if (was_running && self->py.minor < 7)
         self->py.Py_AddPendingCall(restart_pending, NULL);

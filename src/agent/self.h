@@ -21,6 +21,7 @@
 #include "agent/collect/state.h"
 #include "agent/py/api.h"
 #include "agent/py/words.h"
+#include "agent/streams.h"
 #include "agent/user/state.h"
 #include "base/home.h"
 #include "base/settings.h"
@@ -127,6 +128,7 @@ struct pb_self {
     struct _object *exit_hook;
     _Atomic int glue_state; /* 0 none, 1 being made, 2 there */
     struct _object *glue;
+    struct pb_streams streams;
 
     struct pb_collect collect;
     struct pb_user user;

@@ -1,6 +1,6 @@
-# The agent's Python part. Runs once, in a dictionary of its own that holds emit(job, fd, bytes)
-# tid_of(ident) and tools beforehand; the agent then calls begin, run, complete, end, forget,
-# let_go and reset.
+# The agent's Python part, behind streams.py. Runs once, in a dictionary of its own that holds
+# emit(job, fd, bytes), tid_of(ident), tools and the functions of streams.c beforehand; the agent
+# then calls begin, run, complete, end, forget, let_go and reset.
 # Valid from 3.6 on. What is imported here is imported into the host, so there is little of it.
 import _ast
 import _thread
@@ -10,157 +10,7 @@ FILE = "<eval>"
 MAIN, FRAME, REPL, OWN = 1, 2, 4, 8
 OK, EXCEPTION, REFUSED, INTERRUPTED, MORE = 0, 1, 2, 5, 6
 ONLY_AST = 0x400
-PIECE = 8192
-
-ident = _thread.get_ident
-lock = _thread.allocate_lock()
-jobs = {}      # evaluating thread -> Job
 last = {}      # client -> value of `_`
-
-
-class Job(object):
-    """One evaluation: its number and what it printed but did not send yet."""
-
-    def __init__(self, number):
-        self.number = number
-        self.held = {1: [], 2: []}
-        self.size = 0
-
-    def write(self, fd, text):
-        if not isinstance(text, str):
-            raise TypeError("write() argument must be str, not " + type(text).__name__)
-        self.held[fd].append(text)
-        self.size += len(text)
-        if "\n" in text or "\r" in text or self.size > PIECE:
-            self.flush(fd)
-        return len(text)
-
-    def flush(self, fd):
-        text, self.held[fd], self.size = "".join(self.held[fd]), [], 0
-        if text:
-            emit(self.number, fd, text.encode("utf-8", "backslashreplace"))
-
-
-class Raw(object):
-    """sys.stdout.buffer of evaluated code."""
-
-    def __init__(self, job, fd):
-        self.job, self.fd = job, fd
-
-    def write(self, data):
-        data = bytes(data)
-        self.job.flush(self.fd)
-        emit(self.job.number, self.fd, data)
-        return len(data)
-
-    def flush(self):
-        pass
-
-
-class Stream(object):
-    """Stands in for a stream of sys while code is evaluated: for the evaluating thread it is
-    the tool's, for every other thread it is what it was."""
-
-    def __init__(self, fd, real):
-        self.__dict__.update(fd=fd, real=real)
-
-    def __getattr__(self, name):
-        return getattr(self.real, name)
-
-    def __setattr__(self, name, value):
-        setattr(self.real, name, value)
-
-    def __iter__(self):
-        return iter(()) if ident() in jobs else iter(self.real)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def write(self, text):
-        job = jobs.get(ident())
-        if job is not None:
-            return job.write(self.fd, text)
-        return len(text) if self.real is None else self.real.write(text)
-
-    def writelines(self, lines):
-        for line in lines:
-            self.write(line)
-
-    def flush(self):
-        job = jobs.get(ident())
-        if job is not None:
-            job.flush(self.fd or 1)
-        elif self.real is not None:
-            self.real.flush()
-
-    def isatty(self):
-        return False if ident() in jobs else self.real.isatty()
-
-    def fileno(self):
-        if ident() in jobs:
-            raise OSError("not a file: the output of an evaluation")
-        return self.real.fileno()
-
-    @property
-    def buffer(self):
-        job = jobs.get(ident())
-        return self.real.buffer if job is None else Raw(job, self.fd)
-
-    @property
-    def encoding(self):
-        return "utf-8" if ident() in jobs else self.real.encoding
-
-    # Reading: evaluated code has no input, and must not take the host's.
-    def read(self, *args):
-        return "" if ident() in jobs else self.real.read(*args)
-
-    def readline(self, *args):
-        return "" if ident() in jobs else self.real.readline(*args)
-
-
-NAMES = ("stdin", "stdout", "stderr")
-
-
-def begin(number):
-    with lock:
-        jobs[ident()] = Job(number)
-        for fd, name in enumerate(NAMES):
-            if not isinstance(getattr(sys, name, None), Stream):
-                setattr(sys, name, Stream(fd, getattr(sys, name, None)))
-
-
-def end():
-    job = jobs[ident()]
-    for fd in (1, 2):
-        job.flush(fd)
-    with lock:
-        del jobs[ident()]
-        if not jobs:
-            put_back()
-    forget_thread()
-
-
-def put_back():
-    """What the code itself put in place of a stream stays."""
-    for name in NAMES:
-        stream = getattr(sys, name, None)
-        if isinstance(stream, Stream):
-            setattr(sys, name, stream.real)
-
-
-def reset():
-    """In a forked child: the threads that evaluated are not here."""
-    global lock
-    lock = _thread.allocate_lock()
-    own = jobs.get(ident())
-    jobs.clear()
-    if own is None:
-        put_back()
-    else:
-        jobs[ident()] = own
 
 
 def forget(client):
@@ -337,7 +187,7 @@ def evaluate(code, flags, depth, tid, client):
         code = dedent(code)
 
     def show(value):
-        sys.stdout.write(repr(value) + "\n")
+        view(1).write(repr(value) + "\n")
         if flags & REPL:
             last[client] = value
 
@@ -352,7 +202,12 @@ def describe(error):
         trace = trace.tb_next
     try:
         import traceback
-        return "".join(traceback.format_exception(type(error), error, trace))
+        whole = traceback.TracebackException(type(error), error, trace)
+        part = whole
+        while part is not None:
+            part.stack[:] = [frame for frame in part.stack if frame.filename != "<probing>"]
+            part = part.__cause__ or part.__context__
+        return "".join(whole.format())
     except Exception:
         return "%s\n" % type(error).__name__
     finally:

@@ -89,13 +89,14 @@ int pb_py_find(struct pb_py *py)
 #include "agent/py/api.def"
 #undef PB_PY
 #undef PB_PY_MAYBE
+    py->PyExc_AttributeError = dlsym(from, "PyExc_AttributeError");
     py->PyExc_KeyboardInterrupt = dlsym(from, "PyExc_KeyboardInterrupt");
     py->PyExc_RuntimeError = dlsym(from, "PyExc_RuntimeError");
     py->PyExc_TypeError = dlsym(from, "PyExc_TypeError");
     py->PyExc_ValueError = dlsym(from, "PyExc_ValueError");
     py->none = dlsym(from, "_Py_NoneStruct");
-    if (!all || !py->PyExc_KeyboardInterrupt || !py->PyExc_RuntimeError || !py->PyExc_TypeError ||
-        !py->PyExc_ValueError || !py->none)
+    if (!all || !py->PyExc_AttributeError || !py->PyExc_KeyboardInterrupt ||
+        !py->PyExc_RuntimeError || !py->PyExc_TypeError || !py->PyExc_ValueError || !py->none)
         return -ENOENT;
     read_version(py);
     return py->major == 3 && py->minor >= 6 ? 0 : -ENOENT;

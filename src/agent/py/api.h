@@ -57,6 +57,7 @@ enum {
     PB_PY_VARARGS = 1,
     PB_PY_KEYWORDS = 2,
     PB_PY_NOARGS = 4,
+    PB_PY_O = 8,
     PB_PY_FASTCALL = 128, /* from 3.7 on */
     PB_PY_FILE_INPUT = 257,
 };
@@ -67,8 +68,8 @@ struct pb_py {
 #include "agent/py/api.def"
 #undef PB_PY
 #undef PB_PY_MAYBE
-    struct _object **PyExc_KeyboardInterrupt, **PyExc_RuntimeError, **PyExc_TypeError,
-        **PyExc_ValueError;
+    struct _object **PyExc_AttributeError, **PyExc_KeyboardInterrupt, **PyExc_RuntimeError,
+        **PyExc_TypeError, **PyExc_ValueError;
     struct _object *none; /* None itself */
     int major, minor;
     bool free_threaded;
