@@ -13,6 +13,7 @@
 __asm__(".pushsection .rodata\n"
         "pb_glue_source:\n"
         ".incbin \"" PB_GLUE_DIR "/streams.py\"\n"
+        ".incbin \"" PB_GLUE_DIR "/names.py\"\n"
         ".incbin \"" PB_GLUE_DIR "/glue.py\"\n"
         ".byte 0\n"
         ".popsection\n");
@@ -244,6 +245,8 @@ enum pb_wire_result pb_glue_run(struct pb_self *self, const struct pb_job *job, 
     const struct pb_py *py = &self->py;
     struct _object *f = py->PyDict_GetItemString(self->glue, job->complete ? "complete" : "run");
     struct _object *code = py->PyUnicode_DecodeUTF8(job->code, (ssize_t)job->code_len, "strict");
+    struct _object *name = py->PyUnicode_DecodeUTF8(job->frame_name ? job->frame_name : "",
+                                                    (ssize_t)job->frame_name_len, "replace");
     struct _object *answer = NULL;
     int result = PB_WIRE_REFUSED;
     const char *text = "";
@@ -252,9 +255,9 @@ enum pb_wire_result pb_glue_run(struct pb_self *self, const struct pb_job *job, 
         text = "the code is not UTF-8";
         goto out;
     }
-    if (f)
-        answer = py->PyObject_CallFunction(f, "OIiiI", code, job->how.flags, (int)job->how.frame,
-                                           (int)job->how.tid, job->client_serial);
+    if (f && name)
+        answer = py->PyObject_CallFunction(f, "OIiiIO", code, job->how.flags, (int)job->how.frame,
+                                           (int)job->how.tid, job->client_serial, name);
     /* An interrupt that landed in our own lines, not in the user's, comes out here. */
     if (!answer)
         result = PB_WIRE_INTERRUPTED;
@@ -264,6 +267,7 @@ out:
     snprintf(why, why_cap, "%s", text);
     py->PyErr_Clear();
     py->Py_DecRef(answer);
+    py->Py_DecRef(name);
     py->Py_DecRef(code);
     return (enum pb_wire_result)result;
 }

@@ -303,6 +303,12 @@ static void fill(struct pb_self *self, struct pb_job *job, struct pb_client *cli
     }
     job->code = (const char *)client->in.body + head;
     job->code_len = client->in.head.len - head;
+    if (job->how.flags & PB_WIRE_NAMED) {
+        job->frame_name = job->code;
+        job->frame_name_len = strnlen(job->code, job->code_len);
+        job->code += job->frame_name_len + 1;
+        job->code_len -= job->frame_name_len + 1;
+    }
     client->in.body = NULL;
     client->body_size = 0;
 }
@@ -320,6 +326,16 @@ static void launch(struct pb_self *self, struct pb_job *job, uint32_t number)
     }
 }
 
+/* A name that is promised ends before the message does. */
+static bool is_named_well(const struct pb_client *client, const struct pb_wire_eval *how)
+{
+    size_t head = sizeof *how;
+
+    return !(how->flags & PB_WIRE_NAMED) ||
+           (how->flags & PB_WIRE_FRAME &&
+            memchr(client->in.body + head, '\0', client->in.head.len - head));
+}
+
 void pb_jobs_start(struct pb_self *self, struct pb_client *client)
 {
     struct pb_job *job;
@@ -330,7 +346,7 @@ void pb_jobs_start(struct pb_self *self, struct pb_client *client)
     if (client->in.head.type == PB_WIRE_EVAL)
         memcpy(&how, client->in.body, sizeof how);
     if (how.flags & ~(uint32_t)PB_WIRE_FLAGS || how.frame < 0 || how.tid < 0 ||
-        how.timeout_ms > 86400000u)
+        how.timeout_ms > 86400000u || !is_named_well(client, &how))
         wrong = "a field of the request is out of range";
     else if (self->finalizing)
         wrong = "the interpreter is ending";

@@ -80,6 +80,8 @@ struct pb_job {
     size_t map_size;
     const char *code;
     size_t code_len;
+    const char *frame_name; /* the function whose frame is meant; NULL: by number */
+    size_t frame_name_len;
     uint64_t asked_ns, deadline_ns;
     int64_t asked_wall_ns;
     uid_t peer_uid;

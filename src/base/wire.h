@@ -66,15 +66,18 @@ enum pb_wire_eval_flags {
     PB_WIRE_FRAME = 2,  /* with the variables of a frame */
     PB_WIRE_REPL = 4,   /* one interactive statement: keep `_`, answer "more" when incomplete */
     PB_WIRE_OWN = 8,    /* the tool's own script: not in __main__, with the agent's functions */
-    PB_WIRE_FLAGS = 15, /* all of them */
+    PB_WIRE_NAMED = 16, /* with FRAME: a function's name and a zero byte stand before the code */
+    PB_WIRE_FLAGS = 31, /* all of them */
 };
 
 struct pb_wire_eval {
     uint32_t flags;
     uint32_t timeout_ms; /* 0: the setting eval.timeout */
-    int32_t frame;       /* 0 = innermost */
+    int32_t frame;       /* 0 = innermost; unused with PB_WIRE_NAMED */
     int32_t tid;         /* whose frame, as the target sees its threads; 0: main thread */
 };
+
+enum { PB_WIRE_FRAME_NAME_MAX = 255 }; /* bytes; what the tool sends */
 
 /* How a question ended. */
 enum pb_wire_result {

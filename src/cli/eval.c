@@ -7,7 +7,6 @@
 
 #include "cli/cmd.h"
 #include "cli/link.h"
-#include "host/proc.h"
 
 static int run(struct pb_ctx *ctx);
 
@@ -16,9 +15,9 @@ static const struct pb_opt options[] = {
      .help = "how long the code may take, waiting for the GIL included (default: the setting "
              "eval.timeout, 30)"},
     {.name = "main", .help = "on the main thread, at its next safe point; the job waits meanwhile"},
-    {.name = "frame", .type = PB_OPT_INT, .arg = "N", .min = 0, .max = 100000,
-     .help = "with the variables of frame N (0 is the innermost, as backtrace counts); "
-             "assignments stay in the evaluation"},
+    {.name = "frame", .type = PB_OPT_STR, .arg = "FRAME",
+     .help = "with the variables of a frame: a number as in backtrace, 0 is the innermost, or the "
+             "name of a function that runs; assignments stay in the evaluation"},
     {.name = "tid", .type = PB_OPT_INT, .arg = "TID", .min = 1, .max = 2147483647,
      .help = "whose frame; the main thread's unless said"},
     {.name = NULL},
@@ -38,6 +37,7 @@ const struct pb_cmd pb_cmd_eval = {
         "goes on. The value of the last expression is shown as a prompt would show it. What the\n"
         "code prints comes out while it runs; what other threads print goes where it went. Ctrl-C\n"
         "interrupts the code, not the job. Injects the probes first if they are not there.\n"
+        "Loaded modules and those of the standard library need no import: gc.collect().\n"
         "Exit code 1: the code raised an exception; 5: it did not end in time, or the GIL was not\n"
         "to be had, in which case the thread that holds it is shown.",
     .options = options,
@@ -45,7 +45,7 @@ const struct pb_cmd pb_cmd_eval = {
     .target = PB_TARGET_PROCESS,
     .remote = true,
     .examples = "probing 4242 eval 'loss.item()'            # a variable of the script\n"
-                "probing 4242 eval --frame 2 'batch.shape'  # of a function that is running\n"
+                "probing 4242 eval --frame train 'batch.shape'  # of a function that is running\n"
                 "probing 4242 eval - <fix.py                # a whole script\n"
                 "probing 4242 e --main 'import signal; signal.alarm(0)'\n",
     .run = run,
@@ -69,34 +69,6 @@ static int read_stdin(struct pb_ctx *ctx, struct pb_buf *buf)
     }
 }
 
-static int read_options(struct pb_ctx *ctx, struct pb_link_eval *e)
-{
-    pid_t tid = (pid_t)pb_opt_int(ctx, "tid", 0);
-    struct pb_proc_status status;
-
-    *e = (struct pb_link_eval){
-        .timeout_ms = (int)(pb_opt_num(ctx, "timeout", 0) * 1000),
-        .frame = (int)pb_opt_int(ctx, "frame", 0),
-    };
-    if (pb_opt_flag(ctx, "main"))
-        e->flags |= PB_WIRE_MAIN;
-    if (pb_opt_flag(ctx, "frame") || tid)
-        e->flags |= PB_WIRE_FRAME;
-    if (e->flags == (PB_WIRE_MAIN | PB_WIRE_FRAME))
-        return pb_err_set(&ctx->err, PB_USAGE, "--main and --frame exclude each other");
-    if (!tid)
-        return 0;
-    if (ctx->remote) {
-        e->tid = tid;
-        return 0;
-    }
-    /* The target knows its threads by the numbers of its own namespace. */
-    if (pb_proc_status(&status, tid, NULL) < 0 || status.tgid != ctx->pid)
-        return pb_err_set(&ctx->err, PB_NO_TARGET, "%d: no thread %d", (int)ctx->pid, (int)tid);
-    e->tid = status.ns_pid;
-    return 0;
-}
-
 static int run(struct pb_ctx *ctx)
 {
     struct pb_buf script = PB_BUF_INIT;
@@ -106,7 +78,7 @@ static int run(struct pb_ctx *ctx)
     const char *why;
     int rc;
 
-    if (read_options(ctx, &e) < 0)
+    if (pb_link_options(ctx, &e) < 0)
         return -1;
     if (strcmp(ctx->args[0], "-") != 0)
         pb_buf_puts(&script, ctx->args[0]);

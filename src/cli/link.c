@@ -18,6 +18,7 @@
 /* What the agent may take beyond the time that the code has: interrupting it, and answering. */
 #define SLACK_MS 6000
 #define EXIT_INTERRUPTED 130
+#define FRAME_MAX 100000
 
 /* All that a signal handler can get at. */
 static struct pb_agent *volatile interruptible;
@@ -162,24 +163,77 @@ static int timeout_of(const struct pb_link_eval *e, const struct pb_agent *a)
     return e->timeout_ms ? e->timeout_ms : said ? atoi(said + 11) : 30000;
 }
 
+/* A number, or else a name. */
+static int read_frame(struct pb_ctx *ctx, struct pb_link_eval *e)
+{
+    const char *frame = pb_opt_str(ctx, "frame", NULL);
+
+    if (!frame)
+        return 0;
+    e->flags |= PB_WIRE_FRAME;
+    if (frame[0] && !frame[strspn(frame, "0123456789")]) {
+        long n = strtol(frame, NULL, 10);
+
+        if (n > FRAME_MAX)
+            return pb_err_set(&ctx->err, PB_USAGE, "--frame is 0 to %d, or a name", FRAME_MAX);
+        e->frame = (int)n;
+        return 0;
+    }
+    if (!frame[0] || frame[0] == '-' || strlen(frame) > PB_WIRE_FRAME_NAME_MAX)
+        return pb_err_set(&ctx->err, PB_USAGE, "--frame is 0 to %d, or a name", FRAME_MAX);
+    e->flags |= PB_WIRE_NAMED;
+    e->frame_name = frame;
+    return 0;
+}
+
+int pb_link_options(struct pb_ctx *ctx, struct pb_link_eval *e)
+{
+    pid_t tid = (pid_t)pb_opt_int(ctx, "tid", 0);
+    struct pb_proc_status status;
+
+    *e = (struct pb_link_eval){.timeout_ms = (int)(pb_opt_num(ctx, "timeout", 0) * 1000)};
+    if (read_frame(ctx, e) < 0)
+        return -1;
+    if (tid)
+        e->flags |= PB_WIRE_FRAME;
+    if (pb_opt_flag(ctx, "main") && e->flags)
+        return pb_err_set(&ctx->err, PB_USAGE, "--main and --frame exclude each other");
+    if (pb_opt_flag(ctx, "main"))
+        e->flags |= PB_WIRE_MAIN;
+    e->tid = tid;
+    if (!tid || ctx->remote)
+        return 0;
+    /* The target knows its threads by the numbers of its own namespace. */
+    if (pb_proc_status(&status, tid, NULL) < 0 || status.tgid != ctx->pid)
+        return pb_err_set(&ctx->err, PB_NO_TARGET, "%d: no thread %d", (int)ctx->pid, (int)tid);
+    e->tid = status.ns_pid;
+    return 0;
+}
+
 int pb_link_eval(struct pb_ctx *ctx, struct pb_agent *a, const struct pb_link_eval *e,
                  enum pb_wire_result *ret_result, const char **ret_why)
 {
-    struct pb_wire_eval head = {.flags = e->flags, .timeout_ms = (uint32_t)e->timeout_ms,
-                                .frame = e->frame, .tid = e->tid};
+    struct {
+        struct pb_wire_eval how;
+        char name[PB_WIRE_FRAME_NAME_MAX + 1];
+    } head = {.how = {.flags = e->flags, .timeout_ms = (uint32_t)e->timeout_ms,
+                      .frame = e->frame, .tid = e->tid}};
+    size_t head_len = sizeof head.how;
     struct sigaction act = {.sa_handler = on_interrupt}, old;
     bool foreign = is_foreign(ctx);
     struct sink sink = {.agent = a, .escapes = {foreign && isatty(STDOUT_FILENO),
                                                 foreign && isatty(STDERR_FILENO)}};
     int rc;
 
+    if (e->frame_name)
+        head_len += (size_t)snprintf(head.name, sizeof head.name, "%s", e->frame_name) + 1;
     pb_print_flush(&ctx->out, NULL);
     interruptible = a;
     stay = e->stay;
     sigaction(SIGINT, NULL, &old);
     if (old.sa_handler != SIG_IGN)
         sigaction(SIGINT, &act, NULL);
-    rc = pb_agent_ask(a, PB_WIRE_EVAL, &head, sizeof head, e->code, e->len,
+    rc = pb_agent_ask(a, PB_WIRE_EVAL, &head, head_len, e->code, e->len,
                       timeout_of(e, a) + SLACK_MS, e->sink ? e->sink : write_through,
                       e->sink ? e->arg : &sink, &ctx->arena, ret_result, ret_why, &ctx->err);
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO && !e->sink; fd++)

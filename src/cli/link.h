@@ -29,11 +29,15 @@ struct pb_link_eval {
     uint32_t flags; /* PB_WIRE_MAIN, … */
     int timeout_ms; /* 0: the setting eval.timeout */
     int frame;
+    const char *frame_name; /* instead of a number, or NULL */
     pid_t tid;
     bool stay; /* a second Ctrl-C does not end the tool: it is at a prompt */
     pb_agent_sink *sink; /* takes what it prints; NULL: it goes to stdout and stderr */
     void *arg;
 };
+
+/* Reads the options --main, --frame, --tid and --timeout into e. */
+int pb_link_options(struct pb_ctx *ctx, struct pb_link_eval *e);
 
 /*
  * Runs code; what it prints goes to stdout and stderr as it comes. The first

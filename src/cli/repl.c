@@ -20,6 +20,11 @@ static const struct pb_opt options[] = {
     {.name = "timeout", .type = PB_OPT_NUM, .arg = "SECS", .min = 0.05, .max = 86400,
      .help = "how long a statement may take (default: the setting eval.timeout, 30)"},
     {.name = "main", .help = "run statements on the main thread; the job waits meanwhile"},
+    {.name = "frame", .type = PB_OPT_STR, .arg = "FRAME",
+     .help = "inside a frame: a number as in backtrace, 0 is the innermost, or the name of a "
+             "function that runs; assignments stay at the prompt"},
+    {.name = "tid", .type = PB_OPT_INT, .arg = "TID", .min = 1, .max = 2147483647,
+     .help = "whose frame; the main thread's unless said"},
     {.name = NULL},
 };
 
@@ -31,11 +36,15 @@ const struct pb_cmd pb_cmd_repl = {
         "A prompt in the namespace of the target's __main__, with history, tab completion from\n"
         "the live process, blocks over several lines and `_` for the last value. Ctrl-C ends the\n"
         "statement, not the job; Ctrl-D or exit leaves. %help lists the prompt's commands.\n"
+        "Loaded modules and those of the standard library need no import: gc.collect().\n"
+        "A frame is held until the prompt ends, even if its function has returned; its variables\n"
+        "are read anew for each statement.\n"
         "Piped input runs as a script, statement by statement, up to the first exception.",
     .options = options,
     .target = PB_TARGET_PROCESS,
     .remote = true,
     .examples = "probing 4242 repl                # >>> model.training\n"
+                "probing 4242 repl --frame train  # >>> batch.shape\n"
                 "echo 'len(q)' | probing 4242 repl  # as a script\n",
     .run = run,
 };
@@ -271,14 +280,11 @@ static void greet(struct repl *r)
 
 static int run(struct pb_ctx *ctx)
 {
-    struct repl r = {
-        .ctx = ctx,
-        .how = {.flags = PB_WIRE_REPL | (pb_opt_flag(ctx, "main") ? PB_WIRE_MAIN : 0),
-                .timeout_ms = (int)(pb_opt_num(ctx, "timeout", 0) * 1000)},
-    };
+    struct repl r = {.ctx = ctx};
 
-    if (pb_link_open(ctx, &r.agent) < 0)
+    if (pb_link_options(ctx, &r.how) < 0 || pb_link_open(ctx, &r.agent) < 0)
         return -1;
+    r.how.flags |= PB_WIRE_REPL;
     pb_lineedit_open(&r.edit, history_path(&ctx->arena));
     r.how.stay = r.edit.terminal;
     r.edit.complete = complete;

@@ -149,7 +149,15 @@ def test_script_on_stdin(job):
     assert run.stdout == b"0\n1\n2\n'end'\n"
 
 
-def test_frame(job):
+WITHOUT_GIL = ("probing: eval: without a GIL nobody but its own thread may read a frame; "
+               "backtrace -l shows variables\n")
+
+
+def test_frame(py, job):
+    if py.free_threaded:
+        answer = job.eval("--frame", "0", "secret")
+        assert (answer.returncode, answer.stderr) == (1, WITHOUT_GIL)
+        return
     assert job.value("--frame", "0", "secret, number") == "(42, 21)\n"
     assert job.value("--frame", "0", "[secret + i for i in range(2)]") == "[42, 43]\n"
     assert job.value("--frame", "1", "mode") == "'idle'\n"
@@ -158,6 +166,69 @@ def test_frame(job):
     assert (answer.returncode, answer.stderr) == (1, "probing: eval: frame 99 does not exist\n")
     assert job.eval("--frame", "0", "--tid", "1", "1").returncode == 4
     assert job.eval("--frame", "0", "--main", "1").returncode == 2
+    assert job.eval("--frame", "100001", "1").returncode == 2
+    assert job.eval("--frame", "", "1").returncode == 2
+
+
+def test_frame_by_name(py, own):
+    if py.free_threaded:
+        pytest.skip("frames of other threads are not read without a GIL")
+    target = own("chatter")
+    assert target.value("--frame", "work", "secret, number") == "(42, 21)\n"
+    assert target.value("--frame", "main", "mode") == "'chatter'\n"
+    assert target.value("--frame", "<module>", "__name__, loss") == "('__main__', 0.0234)\n"
+    # Not on the main thread, but on one other.
+    assert target.value("--frame", "chatter", "noise") == "'noise\\n'\n"
+    assert target.value("--frame", "Thread.run", "self.name") == "'chatter'\n"
+    answer = target.eval("--frame", "wrok", "1")
+    assert (answer.returncode, answer.stderr) == (
+        1, "probing: eval: no function wrok is running\n")
+    answer = target.eval("--frame", "chatter", "--tid", target.pid, "1")
+    assert answer.stderr == "probing: eval: no function chatter is running there\n"
+    more = "import threading; threading.Thread(target=chatter, daemon=True).start()"
+    assert target.value(more) == ""
+    answer = target.eval("--frame", "chatter", "1")
+    assert answer.returncode == 1 and "say which with --tid" in answer.stderr
+
+
+def test_modules_need_no_import(py, own):
+    target = own()
+    assert target.value("isinstance(gc.collect(), int), sys.byteorder") == "(True, 'little')\n"
+    assert target.value("[gc.isenabled() for _ in range(2)]") == "[True, True]\n"
+    assert target.value("def count(): return len(threading.enumerate())\ncount()") == "1\n"
+    assert target.value("tracemalloc.is_tracing()") == "False\n"
+    assert target.value("'gc' in globals(), 'tracemalloc' in globals()") == "(False, False)\n"
+    # What the code means itself comes first, and what is no module stays an error.
+    assert target.value("gc = 5\ngc") == "5\n" and target.value("gc") == "5\n"
+    assert target.value("(lambda queue: queue)(3)") == "3\n"
+    for code in ("nosuchthing", "this", "torch"):
+        answer = target.eval(code)
+        assert answer.returncode == 1
+        assert "NameError: name '%s' is not defined" % code in answer.stderr
+    if not py.free_threaded:
+        assert target.value("--frame", "work", "os.getpid() == %d, gc" % target.pid) \
+            == "(True, 5)\n"
+
+
+def test_imports_do_not_meet(py, start, tmp_path):
+    """Two threads that wait for each other's modules: one of them would get an exception."""
+    package = tmp_path / "slowly"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "import os, time\nprint('ready', os.getpid(), flush=True)\n"
+        "while not os.path.exists(%r): time.sleep(0.01)\n"
+        "from . import part\n" % str(tmp_path / "go"))
+    (package / "part.py").write_text("import time\ntime.sleep(0.3)\nvalue = 7\n")
+    code = "import slowly, time; print(slowly.part.value, flush=True); time.sleep(20)"
+    target = start(Target, [py.command, "-c", code], cwd=str(tmp_path))
+    answer = probing(target.pid, "eval", "import slowly.part")
+    assert (answer.returncode, answer.stderr.splitlines()[-1]) == (
+        1, "probing: eval: the program is importing slowly just now; try again when it has")
+    tool = start_tool(target.pid, "eval", "import slowly.part; slowly.part.value")
+    time.sleep(0.3)
+    (tmp_path / "go").write_text("")
+    assert tool.communicate(timeout=20) == (b"7\n", b"")
+    assert target.process.stdout.readline() == b"7\n"
 
 
 def test_main_thread(job):

@@ -151,6 +151,28 @@ def test_underscore_does_not_keep_things_alive(job):
     assert job.value("r() is None") == "True\n"
 
 
+def test_prompt_in_a_frame(py, start):
+    """The frame is held: the function may return meanwhile, and its variables are still there."""
+    if py.free_threaded:
+        pytest.skip("frames of other threads are not read without a GIL")
+    target = start(Probed, py)
+    script = ("secret, number\nmine = secret + 1\nmine, [mine for _ in range(1)]\n"
+              "gc.isenabled()\n'mine' in globals()\n")
+    answer = pipe(target.pid, script, "--frame", "work")
+    assert answer.stdout.decode().splitlines() == ["(42, 21)", "(43, [43])", "True", "True"]
+    assert target.value("'mine' in globals(), 'gc' in globals()") == "(False, False)\n"
+    assert target.value("def brief():\n    local = 5\n    time.sleep(1)\n"
+                        "todo.append(brief)") == ""
+    harness.once(lambda: target.eval("--frame", "brief", "local").stdout,
+                 lambda text: text == "5\n")
+    answer = pipe(target.pid, "local\ntime.sleep(1.5)\nlocal\n", "--frame", "brief")
+    assert answer.stdout == b"5\n5\n"
+    answer = pipe(target.pid, "1\n", "--frame", "nothing")
+    assert (answer.returncode, answer.stdout) == (1, b"")
+    assert answer.stderr == b"probing: repl: no function nothing is running\n"
+    assert pipe(target.pid, "1\n", "--frame", "work", "--main").returncode == 2
+
+
 def test_prompt(job, tmp_path):
     term = Terminal(job.pid, tmp_path)
     term.until(">>> ")

@@ -1,25 +1,24 @@
-# The agent's Python part, behind streams.py. Runs once, in a dictionary of its own that holds
-# emit(job, fd, bytes), tid_of(ident), tools and the functions of streams.c beforehand; the agent
-# then calls begin, run, complete, end, forget, let_go and reset.
+# The agent's Python part, behind streams.py and names.py. Runs once, in a dictionary of its own
+# that holds emit(job, fd, bytes), tid_of(ident), tools and the functions of streams.c beforehand;
+# the agent then calls begin, run, complete, end, forget, let_go and reset.
 # Valid from 3.6 on. What is imported here is imported into the host, so there is little of it.
-import _ast
-import _thread
-import sys
-
 FILE = "<eval>"
 MAIN, FRAME, REPL, OWN = 1, 2, 4, 8
 OK, EXCEPTION, REFUSED, INTERRUPTED, MORE = 0, 1, 2, 5, 6
 ONLY_AST = 0x400
 last = {}      # client -> value of `_`
+held = {}      # client -> (frame that its prompt looks at, what was assigned there)
 
 
 def forget(client):
     last.pop(client, None)
+    held.pop(client, None)
 
 
 def let_go():
     """The agent stops: nothing of the host is kept."""
     last.clear()
+    held.clear()
 
 
 def forget_thread():
@@ -63,20 +62,22 @@ def import_threading():
 
 
 class Prompt(dict):
-    """The local names of a prompt: those of the module, and `_`."""
+    """The local names of a prompt: those of the module, and `_`. What is assigned goes to the
+    module, or stays with the prompt where that looks at a frame."""
 
-    def __init__(self, names, client):
+    def __init__(self, names, client, own):
         dict.__init__(self)
-        self.names, self.client = names, client
+        self.names, self.client, self.own = names, client, own
 
     def __missing__(self, name):
         return last[self.client] if name == "_" and name not in self.names else self.names[name]
 
     def __setitem__(self, name, value):
-        self.names[name] = value
+        self.names[name] = self.own[name] = value
 
     def __delitem__(self, name):
         del self.names[name]
+        self.own.pop(name, None)
 
     def __contains__(self, name):
         return name in self.names
@@ -95,31 +96,6 @@ class Prompt(dict):
 
     def __len__(self):
         return len(self.names)
-
-
-class Refusal(Exception):
-    pass
-
-
-def frame_names(depth, tid):
-    """The names that the code in a frame sees: its variables over its module's."""
-    wanted = main_ident()
-    frames = sys._current_frames()
-    if tid:
-        wanted = next((other for other in frames if tid_of(other) == tid), None)
-    frame = frames.get(wanted)
-    del frames
-    if frame is None:
-        raise Refusal("no Python thread %d" % tid if tid else "the main thread has no frames")
-    for _ in range(depth):
-        frame = frame.f_back
-        if frame is None:
-            raise Refusal("frame %d does not exist" % depth)
-    if frame.f_locals is frame.f_globals:
-        return frame.f_globals
-    names = dict(frame.f_globals)
-    names.update(frame.f_locals)
-    return names
 
 
 def dedent(code):
@@ -152,10 +128,10 @@ def execute(tree, names, local, show):
             show(value)
 
 
-def run(code, flags, depth, tid, client):
+def run(code, flags, depth, tid, client, name):
     job = jobs[ident()]
     try:
-        return evaluate(code, flags, depth, tid, client)
+        return evaluate(code, flags, depth, tid, client, name)
     except Refusal as why:
         return REFUSED, str(why)
     except SystemExit as leave:
@@ -170,19 +146,28 @@ def run(code, flags, depth, tid, client):
         return (INTERRUPTED if isinstance(error, KeyboardInterrupt) else EXCEPTION), ""
 
 
-def evaluate(code, flags, depth, tid, client):
+def names_for(flags, depth, tid, client, name):
+    """The names that the code sees, and what the prompt keeps for itself."""
     if flags & OWN:
-        names = dict(tools, __name__="probing", __builtins__=sys.modules["builtins"])
-    elif flags & FRAME:
-        names = frame_names(depth, tid)
-    else:
-        names = sys.modules["__main__"].__dict__
+        return dict(tools, __name__="probing", __builtins__=sys.modules["builtins"]), {}
+    if not flags & FRAME:
+        return sys.modules["__main__"].__dict__, {}
+    if not flags & REPL:
+        return names_in(find_frame(depth, name, tid), {}), {}
+    if client not in held:
+        held[client] = find_frame(depth, name, tid), {}
+    frame, own = held[client]
+    return names_in(frame, own), own
+
+
+def evaluate(code, flags, depth, tid, client, name):
+    names, own = names_for(flags, depth, tid, client, name)
     local = names
     if flags & REPL:
         import codeop
         if codeop.compile_command(code, FILE, "single") is None:
             return MORE, ""
-        local = Prompt(names, client)
+        local = Prompt(names, client, own)
     else:
         code = dedent(code)
 
@@ -191,7 +176,10 @@ def evaluate(code, flags, depth, tid, client):
         if flags & REPL:
             last[client] = value
 
-    execute(compile(code, FILE, "exec", ONLY_AST, True), names, local, show)
+    tree = compile(code, FILE, "exec", ONLY_AST, True)
+    await_imports(tree)
+    import_on_demand(tree, local)
+    execute(tree, names, local, show)
     return OK, ""
 
 
@@ -214,15 +202,16 @@ def describe(error):
         del trace, error
 
 
-def complete(text, flags, depth, tid, client):
+def complete(text, flags, depth, tid, client, name):
     """Names that the last word of text may become, one a line."""
+    names = names_in(*held[client]) if client in held else sys.modules["__main__"].__dict__
     start = len(text)
     while start and (text[start - 1].isalnum() or text[start - 1] in "._"):
         start -= 1
     word = text[start:]
     path, dot, stem = word.rpartition(".")
     try:
-        found = attributes(path, stem) if dot else globals_like(stem)
+        found = attributes(names, path, stem) if dot else names_like(names, stem)
     except Exception:
         found = []
     job = jobs[ident()]
@@ -230,23 +219,24 @@ def complete(text, flags, depth, tid, client):
     return OK, ""
 
 
-def attributes(path, stem):
+def attributes(names, path, stem):
     parts = path.split(".")
-    names = sys.modules["__main__"].__dict__
-    builtin = sys.modules["builtins"].__dict__
-    value = names[parts[0]] if parts[0] in names else builtin[parts[0]]
+    if parts[0] in names:
+        value = names[parts[0]]
+    else:
+        value = sys.modules["builtins"].__dict__.get(parts[0], sys.modules.get(parts[0]))
     for part in parts[1:]:
         value = getattr(value, part)
     return [name for name in dir(value)
             if name.startswith(stem) and (stem or not name.startswith("_"))]
 
 
-def globals_like(stem):
+def names_like(names, stem):
     import keyword
-    names = set(keyword.kwlist)
-    names.update(sys.modules["builtins"].__dict__)
-    names.update(sys.modules["__main__"].__dict__)
-    return [name for name in names
+    every = set(keyword.kwlist)
+    every.update(sys.modules["builtins"].__dict__)
+    every.update(names)
+    return [name for name in every
             if isinstance(name, str) and name.startswith(stem)
             and (stem or not name.startswith("_"))]
 

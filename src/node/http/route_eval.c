@@ -1,6 +1,7 @@
 /*
  * POST /api/eval - Python in a process; what it prints comes while it runs.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,32 +110,59 @@ static void send_done(struct pb_request *rq, enum pb_wire_result result, const c
     pb_buf_finish(&b);
 }
 
-static int read_question(struct pb_request *rq, pid_t pid, struct pb_wire_eval *e,
+struct question {
+    struct pb_wire_eval how;
+    char name[PB_WIRE_FRAME_NAME_MAX + 1]; /* of a function, for PB_WIRE_NAMED */
+};
+
+static size_t size_of(const struct question *q)
+{
+    return sizeof q->how + (q->how.flags & PB_WIRE_NAMED ? strlen(q->name) + 1 : 0);
+}
+
+/* A number, or the name of a function. */
+static int read_frame(struct pb_request *rq, struct question *q, struct pb_err *err)
+{
+    const struct pb_json *frame = pb_json_get(rq->body, "frame");
+    const char *name = pb_json_str(rq->body, "frame", NULL);
+
+    if (frame && frame->type == PB_J_INT) {
+        q->how.flags |= PB_WIRE_FRAME;
+        q->how.frame = (int32_t)pb_json_whole(rq->body, "frame", 0);
+    } else if (name) {
+        if (!name[0] || strlen(name) >= sizeof q->name)
+            return pb_err_set(err, PB_USAGE, "frame is a number or the name of a function");
+        q->how.flags |= PB_WIRE_FRAME | PB_WIRE_NAMED;
+        snprintf(q->name, sizeof q->name, "%s", name);
+    }
+    return 0;
+}
+
+static int read_question(struct pb_request *rq, pid_t pid, struct question *q,
                          struct pb_err *err)
 {
     double timeout = pb_json_number(rq->body, "timeout", 0);
-    const struct pb_json *frame = pb_json_get(rq->body, "frame");
     pid_t tid = (pid_t)pb_json_whole(rq->body, "tid", 0);
     struct pb_proc_status status;
 
-    *e = (struct pb_wire_eval){0};
+    *q = (struct question){0};
     if (!(timeout >= 0 && timeout <= TIMEOUT_MAX_S))
         return pb_err_set(err, PB_USAGE, "timeout is 0 to %d seconds", TIMEOUT_MAX_S);
-    e->timeout_ms = (uint32_t)(timeout * 1000);
-    if (pb_json_flag(rq->body, "main", false))
-        e->flags |= PB_WIRE_MAIN;
-    if ((frame && frame->type == PB_J_INT) || tid) {
-        e->flags |= PB_WIRE_FRAME;
-        e->frame = (int32_t)pb_json_whole(rq->body, "frame", 0);
-    }
-    if (e->flags == (PB_WIRE_MAIN | PB_WIRE_FRAME))
+    q->how.timeout_ms = (uint32_t)(timeout * 1000);
+    if (read_frame(rq, q, err) < 0)
+        return -1;
+    if (tid)
+        q->how.flags |= PB_WIRE_FRAME;
+    if (pb_json_flag(rq->body, "main", false) && q->how.flags)
         return pb_err_set(err, PB_USAGE, "main and frame exclude each other");
+    if (pb_json_flag(rq->body, "main", false))
+        q->how.flags |= PB_WIRE_MAIN;
     if (!tid)
         return 0;
     /* The target knows its threads by the numbers of its own namespace. */
     if (pb_proc_status(&status, tid, NULL) < 0 || status.tgid != pid)
         return pb_err_set(err, PB_NO_TARGET, "%d: no thread %d", (int)pid, (int)tid);
-    e->tid = status.ns_pid;
+    q->how.tid = status.ns_pid;
     return 0;
 }
 
@@ -145,7 +173,7 @@ static int wait_ms(const struct pb_agent *a, const struct pb_wire_eval *e)
     return (e->timeout_ms ? (int)e->timeout_ms : said ? atoi(said + 11) : 30000) + SLACK_MS;
 }
 
-static void evaluate(struct pb_request *rq, struct pb_agent *agent, const struct pb_wire_eval *e,
+static void evaluate(struct pb_request *rq, struct pb_agent *agent, const struct question *q,
                      const struct pb_json *code)
 {
     struct stream stream = {.rq = rq};
@@ -157,8 +185,8 @@ static void evaluate(struct pb_request *rq, struct pb_agent *agent, const struct
     pb_reply_begin(rq, 200, "application/x-ndjson");
     /* Closing the connection interrupts the code. */
     pb_request_watch(rq, agent->fd);
-    rc = pb_agent_ask(agent, PB_WIRE_EVAL, e, sizeof *e, code->s, code->len, wait_ms(agent, e),
-                      pass_on, &stream, rq->arena, &result, &why, &err);
+    rc = pb_agent_ask(agent, PB_WIRE_EVAL, q, size_of(q), code->s, code->len,
+                      wait_ms(agent, &q->how), pass_on, &stream, rq->arena, &result, &why, &err);
     pb_request_watch(rq, -1);
     if (rc == 0)
         send_done(rq, result, why);
@@ -170,15 +198,15 @@ static void run(struct pb_request *rq)
 {
     const struct pb_json *code = pb_json_get(rq->body, "code");
     struct pb_agent agent = {.fd = -1};
-    struct pb_wire_eval e;
+    struct question q;
     struct pb_err err = {0};
     pid_t pid;
 
     if (!code || code->type != PB_J_STRING)
         pb_err_set(&err, PB_USAGE, "no \"code\" in the body");
-    else if (pb_request_process(rq, &pid, &err) == 0 && read_question(rq, pid, &e, &err) == 0 &&
+    else if (pb_request_process(rq, &pid, &err) == 0 && read_question(rq, pid, &q, &err) == 0 &&
              pb_request_agent(rq, pid, true, &agent, &err) == 0)
-        evaluate(rq, &agent, &e, code);
+        evaluate(rq, &agent, &q, code);
     if (err.code != PB_OK)
         pb_reply_error(rq, &err, -1, NULL);
     pb_agent_close(&agent);
