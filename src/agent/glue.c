@@ -107,7 +107,9 @@ void pb_glue_set_hooks(struct pb_self *self)
 
     if (!atomic_compare_exchange_strong(&self->hooks_set, &done, true))
         return;
-    self->exit_hook = self->py.PyCFunction_NewEx(&method_at_exit, NULL, NULL);
+    /* Made once: the end of the interpreter may be in the midst of calling it. */
+    if (!self->exit_hook)
+        self->exit_hook = self->py.PyCFunction_NewEx(&method_at_exit, NULL, NULL);
     if (self->exit_hook)
         call_with(self, "atexit", "register", NULL, self->exit_hook);
     if (self->fork_hook_set || self->py.minor < 7) /* cannot be taken back, so once is enough */
@@ -133,11 +135,9 @@ void pb_glue_drop(struct pb_self *self)
 {
     bool done = true;
 
-    if (atomic_compare_exchange_strong(&self->hooks_set, &done, false) && self->exit_hook) {
+    if (atomic_compare_exchange_strong(&self->hooks_set, &done, false) && self->exit_hook &&
+        !self->finalizing)
         call_with(self, "atexit", "unregister", NULL, self->exit_hook);
-        self->py.Py_DecRef(self->exit_hook);
-        self->exit_hook = NULL;
-    }
     call_glue(self, "let_go");
 }
 
@@ -210,15 +210,25 @@ void pb_glue_after_fork(struct pb_self *self)
     atomic_compare_exchange_strong(&self->glue_state, &making, GLUE_NONE);
 }
 
+/*
+ * Without a GIL a lock of the interpreter may have been held by a thread that is not in this
+ * process, and the next one who asks for it waits for ever: that must not be the program, in code
+ * of ours. What is left to do waits for the first evaluation, and does no harm until then.
+ */
 void pb_glue_reset(struct pb_self *self)
 {
-    call_glue(self, "reset");
+    self->glue_stale = self->py.free_threaded;
+    if (!self->glue_stale)
+        call_glue(self, "reset");
 }
 
 bool pb_glue_begin(struct pb_self *self, uint32_t number)
 {
-    struct _object *f = self->py.PyDict_GetItemString(self->glue, "begin");
+    struct _object *f;
 
+    if (atomic_exchange(&self->glue_stale, false))
+        call_glue(self, "reset");
+    f = self->py.PyDict_GetItemString(self->glue, "begin");
     return discard(self, f ? self->py.PyObject_CallFunction(f, "I", number) : NULL);
 }
 

@@ -129,6 +129,7 @@ struct pb_self {
     _Atomic bool hooks_set, fork_hook_set;
     struct _object *exit_hook;
     _Atomic int glue_state; /* 0 none, 1 being made, 2 there */
+    _Atomic bool glue_stale; /* it remembers threads of the process that this one was forked from */
     struct _object *glue;
     struct pb_streams streams;
 

@@ -94,8 +94,15 @@ def run_asyncio():
         time.sleep(0.01)
 
 
+def own_print(*args, **named):
+    """As programs of several ranks have it: some of them say nothing."""
+    if named.pop("really", True):
+        PRINT(*args, **named)
+
+
 def many():
     """Threads that print, log, fork and wait, all at once."""
+    builtins.print = own_print
     work = [log_lines, thread_lines, fork_children, run_asyncio]
     threads = [threading.Thread(target=one) for one in work]
     for thread in threads:
@@ -104,7 +111,7 @@ def many():
     for thread in threads:
         thread.join()
     time.sleep(0.3)  # the evaluation that ended us is over
-    check(builtins.print is PRINT and type(sys) is types.ModuleType, "left behind")
+    check(builtins.print is own_print and type(sys) is types.ModuleType, "left behind")
 
 
 class Tee(object):
@@ -123,7 +130,7 @@ class Tee(object):
 
 def rebind(number):
     """Takes a stream, puts another there, prints, and finds its own again."""
-    kind = number % 4
+    kind = number % 3
     before = sys.stdout
     check(before is REAL and type(before) is type(REAL), "not the program's stream", before)
     if kind == 0:
@@ -136,20 +143,11 @@ def rebind(number):
             print("kept", number)
         check(place.getvalue() == "kept %d\n" % number * 2, "redirected", place.getvalue())
         print("rebind", number)
-    elif kind == 2:
+    else:
         sys.stdout = tee = Tee(before)
         print("rebind", number)
         check(sys.stdout is tee and tee.seen == len("rebind %d\n" % number), "tee", tee.seen)
         sys.stdout = before
-    else:
-        real = builtins.print
-
-        def own(*args, **named):
-            real(*args, **named)
-
-        builtins.print = own
-        print("rebind", number)
-        builtins.print = real
     check(sys.stdout is before, "stream changed")
 
 

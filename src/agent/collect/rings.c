@@ -9,12 +9,15 @@
 
 #include "agent/collect/collect.h"
 #include "agent/collect/internal.h"
+#include "base/clock.h"
 
 /* A ring gets at most this share of what is left, so that there is always some for the next. */
 #define SHARE 4
 #define DICT_BYTES (64 << 10)
 #define HEAP_BYTES (256 << 10)
 #define ROWS_MIN 64
+/* Threads of C++ append without the GIL: one that was put aside in an append is back by then. */
+#define OLD_NS UINT64_C(10000000000)
 
 int pb_collect_folder(const struct pb_collect *c)
 {
@@ -166,17 +169,26 @@ void pb_collect_note(struct pb_self *self, const char *text)
     c->status_stale = true;
 }
 
+/* Under lock: makes room for more, and closes what was retired long ago. */
+static void close_old(struct pb_collect *c, size_t more, uint64_t now)
+{
+    size_t room = sizeof c->old / sizeof *c->old - more, n = 0;
+
+    while (n < c->nold && (c->nold - n > room || now - c->old[n].retired_ns > OLD_NS))
+        pb_ring_close(c->old[n++].ring);
+    c->nold -= n;
+    memmove(c->old, c->old + n, c->nold * sizeof *c->old);
+}
+
 void pb_collect_retire(struct pb_self *self)
 {
     struct pb_collect *c = &self->collect;
+    uint64_t now = pb_clock_ns();
 
-    /* Without a GIL nobody knows that the last append is over. */
-    for (size_t i = 0; i < c->nold && !self->py.free_threaded; i++)
-        pb_ring_close(c->old[i]);
-    c->nold = 0;
+    close_old(c, c->nrings, now);
     for (size_t i = 0; i < c->nrings; i++) {
         pb_ring_retire(c->rings[i].ring);
-        c->old[c->nold++] = c->rings[i].ring;
+        c->old[c->nold++] = (struct pb_ring_old){c->rings[i].ring, now};
     }
     c->nrings = 0;
 }

@@ -47,7 +47,10 @@ struct pb_collect {
     int64_t budget; /* bytes */
     struct pb_ring_entry rings[PB_RINGS_MAX];
     size_t nrings;
-    struct pb_ring *old[PB_RINGS_MAX]; /* retired at the last stop, closed at the next */
+    struct pb_ring_old {
+        struct pb_ring *ring;
+        uint64_t retired_ns;
+    } old[4 * PB_RINGS_MAX]; /* the oldest first; closed when nobody can be in an append any more */
     size_t nold;
     char note[PB_REASON_MAX];
     int64_t rank, world_size, local_rank;
