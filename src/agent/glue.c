@@ -135,10 +135,11 @@ void pb_glue_drop(struct pb_self *self)
 {
     bool done = true;
 
+    call_glue(self, "let_go");
+    /* Last: from then on the end of the interpreter does not wait for this thread. */
     if (atomic_compare_exchange_strong(&self->hooks_set, &done, false) && self->exit_hook &&
         !self->finalizing)
         call_with(self, "atexit", "unregister", NULL, self->exit_hook);
-    call_glue(self, "let_go");
 }
 
 static bool add_function(struct pb_self *self, struct _object *dict, struct pb_py_method *method)

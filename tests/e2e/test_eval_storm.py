@@ -14,7 +14,7 @@ import time
 import pytest
 
 import harness
-from agents import COMPLETE, EJECT, Probed, Wire
+from agents import COMPLETE, Probed, Wire
 from injecting import eject, has_agent, inject
 
 pytestmark = pytest.mark.skipif(not has_agent(), reason="built without the agent")
@@ -159,33 +159,15 @@ def test_storm(py, start, kind):
     assert all(number > 100 for number in seen.values())
 
 
-def test_ejection_at_the_end(py, start):
-    """The interpreter ends while the agent takes leave of it."""
-    if py.minor < (3, 6):
-        pytest.skip("the agent is for 3.6 and later")
-    for number in range(2 * FACTOR):
-        target = start(Probed, py)
-        inject(target.pid)
-        wire = Wire(target.home())
-        wire.eval("finish = True")
-        assert wire.answer()[0] == OK
-        time.sleep(0.012 * (number % 2))  # it looks every 10 ms
-        try:
-            wire.send(EJECT, number=2)
-        except OSError:
-            pass  # it is over already
-        out, err = target.process.communicate(timeout=20)
-        assert (target.process.returncode, out, err) == (0, b"bye\n", b"")
-        wire.close()
-
-
 @pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch")
-def test_storm_of_profiles(start):
+def test_storm_of_profiles(start, tmp_path):
     target = start(Storm, sys.executable, "torch")
     inject(target.pid)
-    for _ in range(PROFILES):
-        answer = harness.probing(target.pid, "profile", "-n", "1", "-o", "/dev/null")
+    for number in range(PROFILES):
+        trace = tmp_path / str(number)
+        answer = harness.probing(target.pid, "profile", "-n", "1", "-o", trace)
         assert answer.returncode == 0, (answer.stderr, target.said())
+        trace.unlink()
         evaluate_all(target, 3)
         target.well()
     assert set(target.end()) == {"step"}
