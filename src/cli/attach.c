@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/job.h"
 #include "cli/link.h"
 #include "cli/target.h"
 #include "cli/yaml_settings.h"
@@ -44,6 +45,7 @@ const struct pb_cmd pb_cmd_attach = {
     .options = options,
     .positionals = positionals,
     .target = PB_TARGET_OPTIONAL,
+    .job = PB_JOB_EACH,
     .examples = "probing attach 4242 --config probes.yaml\n"
                 "probing 4242 attach --config probes.yaml  # the same",
     .run = run,
@@ -83,7 +85,13 @@ static int run(struct pb_ctx *ctx)
         }
         lines = pb_yaml_settings_lines(&settings, &ctx->arena);
     }
-    if (find_target(ctx) < 0 || pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
+    if (find_target(ctx) < 0)
+        return -1;
+    if (ctx->nargs && ctx->njob) {
+        ctx->nargs = 0; /* from now on the target is each process of the job */
+        return pb_job_run(ctx);
+    }
+    if (pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
         return -1;
     there = pb_agent_present(ctx->pid);
     if (there ? pb_link_apply(ctx, lines) < 0

@@ -52,6 +52,7 @@ const struct pb_cmd pb_cmd_backtrace = {
     .options = options,
     .positionals = positionals,
     .target = PB_TARGET_PROCESS,
+    .job = PB_JOB_TITLED,
     .remote = true,
     .examples = "probing 4242 backtrace        # where is the main thread?\n"
                 "probing 4242 backtrace -a -l  # all threads, with local variables\n"

@@ -57,6 +57,14 @@ enum pb_target_need {
     PB_TARGET_SCOPE,    /* what a node knows: a process living or dead, or all; cli/nodelink.h */
 };
 
+/* What a command does with a job (cli/job.h), which is several processes. */
+enum pb_job_use {
+    PB_JOB_REFUSED,  /* looks at one process */
+    PB_JOB_EACH,     /* runs once for each; its answer names the process */
+    PB_JOB_TITLED,   /* the same, with a line about the process in front of each answer */
+    PB_JOB_TOGETHER, /* PB_TARGET_SCOPE: one question about all */
+};
+
 struct pb_ctx;
 
 struct pb_cmd {
@@ -67,6 +75,7 @@ struct pb_cmd {
     const struct pb_opt *options;            /* ends with a NULL name; NULL for none */
     const struct pb_positional *positionals; /* the same */
     enum pb_target_need target;
+    enum pb_job_use job;
     bool remote; /* a process at host:port will do as well: ctx->remote. PB_TARGET_SCOPE: always */
     bool stored; /* --store will do as well. PB_TARGET_SCOPE: always */
     const char *examples; /* lines of "command  # what it does", or NULL */
@@ -81,6 +90,13 @@ struct pb_opt_value {
     double num;
 };
 
+/* One process of a job. */
+struct pb_ctx_process {
+    pid_t pid;
+    long rank; /* -1 when its environment does not tell */
+    const char *command;
+};
+
 struct pb_ctx {
     const struct pb_cmd *cmd;
     struct pb_opt_value *values; /* one for each of cmd->options */
@@ -90,6 +106,8 @@ struct pb_ctx {
     pid_t pid;          /* the process on this machine that it names, 0 for none */
     const char *remote; /* the node that it names, "host:port", or NULL for this machine's */
     const char *scope;  /* for a node: "1234", "1234-567", or NULL: what that node takes for it */
+    struct pb_ctx_process *job; /* njob of them that the command runs for, one after the other */
+    size_t njob;
     const char *token, *token_file; /* --token, --token-file: for a remote node */
     const char *store;              /* --store: a copied folder instead of a node */
     bool verbose;

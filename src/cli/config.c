@@ -32,6 +32,7 @@ const struct pb_cmd pb_cmd_config = {
         "is eval.timeout.",
     .positionals = positionals,
     .target = PB_TARGET_OPTIONAL,
+    .job = PB_JOB_TITLED,
     .remote = true,
     .examples = "probing 4242 config                   # all\n"
                 "probing 4242 config eval.timeout      # one\n"

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/job.h"
 #include "host/secret.h"
 #include "node/archive_lake.h"
 #include "node/node.h"
@@ -250,9 +251,8 @@ static void print(struct pb_ctx *ctx, struct dead_list *l, const char *format)
         pb_ctx_notice(ctx, "no ended processes that left tables behind");
 }
 
-int pb_dead_list(struct pb_ctx *ctx, const char *format)
+static int gather(struct pb_ctx *ctx, struct dead_list *l)
 {
-    struct dead_list l = {.arena = &ctx->arena};
     struct pb_node_opts o = {.store_dir = ctx->store, .data_dir = ctx->store};
     struct pb_node *node;
     struct pb_stores *stores;
@@ -268,11 +268,44 @@ int pb_dead_list(struct pb_ctx *ctx, const char *format)
         return -1;
     stores = pb_discover_take(node->discover, -1);
     for (size_t i = 0; i < stores->nstores; i++)
-        add_store(&l, stores->stores[i]);
-    rc = add_history(&l, stores, o.data_dir, &ctx->err);
+        add_store(l, stores->stores[i]);
+    rc = add_history(l, stores, o.data_dir, &ctx->err);
     pb_stores_drop(stores);
     pb_node_destroy(node);
-    if (rc == 0)
-        print(ctx, &l, format);
     return rc;
+}
+
+int pb_dead_list(struct pb_ctx *ctx, const char *format)
+{
+    struct dead_list l = {.arena = &ctx->arena};
+
+    if (gather(ctx, &l) < 0)
+        return -1;
+    print(ctx, &l, format);
+    return 0;
+}
+
+/* The command line was kept with spaces between its words. */
+static bool ran(struct pb_arena *a, const char *command, const char *script)
+{
+    size_t len = strlen(command);
+    char *argv = pb_arena_strdup(a, command);
+
+    for (size_t i = 0; i < len; i++)
+        argv[i] = argv[i] == ' ' ? '\0' : argv[i];
+    return pb_job_runs(argv, len, script);
+}
+
+int pb_dead_of_script(struct pb_ctx *ctx, const char *script, const char ***ret, size_t *ret_n)
+{
+    struct dead_list l = {.arena = &ctx->arena};
+
+    if (gather(ctx, &l) < 0)
+        return -1;
+    *ret = PB_NEW_N(&ctx->arena, const char *, l.n + 1);
+    *ret_n = 0;
+    for (size_t i = 0; i < l.n; i++)
+        if (l.v[i].command && ran(&ctx->arena, l.v[i].command, script))
+            (*ret)[(*ret_n)++] = l.v[i].id;
+    return 0;
 }

@@ -12,5 +12,7 @@
 
 /* format: "table", "json" or "csv". Needs no running node. */
 int pb_dead_list(struct pb_ctx *ctx, const char *format);
+/* The ids of those that ran a script (cli/job.h), in ctx->arena. */
+int pb_dead_of_script(struct pb_ctx *ctx, const char *script, const char ***ret, size_t *ret_n);
 
 #endif

@@ -22,6 +22,7 @@ const struct pb_cmd pb_cmd_eject = {
                "and its folder go away. The library stays mapped, without effect; a later inject\n"
                "uses it again.",
     .target = PB_TARGET_PROCESS,
+    .job = PB_JOB_EACH,
     .examples = "probing 4242 eject  # leave the process as it was\n",
     .run = run,
 };

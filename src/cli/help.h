@@ -12,7 +12,8 @@
 
 #define PB_TITLE "Probing CLI - A performance and stability diagnostic tool for AI applications"
 #define PB_TARGET_HELP \
-    "PID (e.g., 1234), a part of its command line (e.g., train.py), or <ip>:<port>"
+    "PID (e.g., 1234), a part of its command line (e.g., train.py), job:<script> for all " \
+    "ranks and their workers, or <ip>:<port>"
 
 /* The whole page: for one command, or for all when cmd is NULL. */
 void pb_help_print(struct pb_print *out, const struct pb_cmd *cmd);

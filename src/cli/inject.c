@@ -38,6 +38,7 @@ const struct pb_cmd pb_cmd_inject = {
         "happens to this tool. -v says which thread it was, and for how long it was held.",
     .options = options,
     .target = PB_TARGET_PROCESS,
+    .job = PB_JOB_EACH,
     .examples = "probing 4242 inject                     # then eval, repl, config\n"
                 "probing 4242 inject -D eval.timeout=60  # with a setting\n"
                 "probing 4242 inject -l 0.0.0.0:8080     # and reachable from elsewhere\n"

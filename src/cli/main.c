@@ -4,6 +4,7 @@
 
 #include "cli/cmd.h"
 #include "cli/help.h"
+#include "cli/job.h"
 #include "cli/parse.h"
 #include "cli/target.h"
 
@@ -59,7 +60,7 @@ static int execute(struct pb_ctx *ctx, const struct pb_request *request)
         return pb_cmd_find("version")->run(ctx);
     if (pb_target_resolve(ctx) < 0)
         return -1;
-    return ctx->cmd->run(ctx);
+    return ctx->njob && ctx->cmd->job != PB_JOB_TOGETHER ? pb_job_run(ctx) : ctx->cmd->run(ctx);
 }
 
 int main(int argc, char **argv)

@@ -34,6 +34,7 @@ const struct pb_cmd pb_cmd_memory = {
         "of them as there is, and so does the trend. An ended process is shown as last seen.",
     .options = options,
     .target = PB_TARGET_SCOPE,
+    .job = PB_JOB_EACH,
     .examples = "probing 4242 memory         # one screen\n"
                 "probing 4242 memory --json  # the same for scripts\n",
     .run = run,

@@ -40,6 +40,7 @@ struct pb_question {
     const char *format; /* "rows", "json", "ndjson", "csv", "parquet" */
     uint64_t max_rows;  /* of each statement; 0: all */
     int timeout_ms;     /* 0: the setting query.timeout */
+    bool living;        /* without a target: of living processes only */
     pb_http_sink *sink; /* bytes of the answer; "rows": whole lines, one a call, no newline */
     void *arg;
 };
@@ -49,6 +50,7 @@ struct pb_answer {
     bool truncated;    /* max_rows cut something off */
     uint64_t left_out; /* how many rows; PB_SQL_UNKNOWN (node/sql/engine.h) when it is not known */
     double ms;         /* in the node */
+    int64_t living, ended; /* processes that a question without a target covered; -1: not told */
 };
 
 /* Notices of the node go to stderr. ret may be NULL. */

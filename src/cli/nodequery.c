@@ -38,6 +38,8 @@ static void take_done(struct taking *t, const struct pb_json *done)
     t->answer->truncated = pb_json_flag(done, "truncated", false);
     t->answer->left_out = (uint64_t)pb_json_whole(done, "left_out", -1);
     t->answer->ms = pb_json_number(done, "ms", 0);
+    t->answer->living = pb_json_whole(done, "processes", -1);
+    t->answer->ended = pb_json_whole(done, "ended", -1);
     for (size_t i = 0; notices && notices->type == PB_J_ARRAY && i < notices->n; i++)
         if (notices->items[i].type == PB_J_STRING)
             notice(t->ctx, notices->items[i].s);
@@ -122,11 +124,15 @@ static void take_headers(struct taking *t)
     const char *left = pb_http_answered(t->http, "X-Probing-Left-Out");
     const char *ms = pb_http_answered(t->http, "X-Probing-Ms");
     const char *said = pb_http_answered(t->http, "X-Probing-Notices");
+    const char *living = pb_http_answered(t->http, "X-Probing-Processes");
+    const char *ended = pb_http_answered(t->http, "X-Probing-Ended");
 
     t->answer->rows = rows ? strtoull(rows, NULL, 10) : 0;
     t->answer->truncated = cut && strcmp(cut, "true") == 0;
     t->answer->left_out = left ? strtoull(left, NULL, 10) : PB_SQL_UNKNOWN;
     t->answer->ms = ms ? strtod(ms, NULL) : 0;
+    t->answer->living = living ? strtoll(living, NULL, 10) : -1;
+    t->answer->ended = ended ? strtoll(ended, NULL, 10) : -1;
     if (said && *said)
         notice(t->ctx, pb_arena_strndup(&t->ctx->arena, said, trimmed(said)));
 }
@@ -141,6 +147,10 @@ static void write_question(struct pb_ctx *ctx, const struct pb_question *q, stru
     if (ctx->scope) {
         pb_json_key(body, "target");
         pb_json_string(body, ctx->scope);
+    }
+    if (!q->living) {
+        pb_json_key(body, "dead");
+        pb_json_bool(body, true);
     }
     if (q->max_rows) {
         pb_json_key(body, "max_rows");
@@ -238,7 +248,7 @@ static int query_here(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb
     if (pb_node_scope(n->node, ctx->scope, &ctx->arena, &scope, &ctx->err) < 0)
         return -1;
     rc = pb_sql_run(n->node->sql, &query, &done, &err);
-    *t->answer = (struct pb_answer){done.rows, done.truncated, done.left_out, done.ms};
+    *t->answer = (struct pb_answer){done.rows, done.truncated, done.left_out, done.ms, -1, -1};
     lines = done.notices.data ? pb_arena_strdup(&ctx->arena, done.notices.data) : NULL;
     while (lines && (text = strsep(&lines, "\n")))
         if (*text)
@@ -252,7 +262,7 @@ static int query_here(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb
 int pb_nodelink_query(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb_question *q,
                       struct pb_answer *ret)
 {
-    struct pb_answer answer = {0};
+    struct pb_answer answer = {.living = -1, .ended = -1};
     struct taking t = {.ctx = ctx, .q = q, .answer = &answer, .http = n->http,
                        .lines = strcmp(q->format, "rows") == 0};
     struct sigaction old;

@@ -36,6 +36,7 @@ static const struct pb_opt options[] = {
      .help = "with -w: end after N times"},
     {.name = "limit", .type = PB_OPT_INT, .arg = "N", .min = 0, .max = 1e15,
      .help = "rows shown of each statement (default 10000 for a table on a terminal; 0: all)"},
+    {.name = "dead", .help = "of ended processes as well, where no target says which"},
     {.name = "timeout", .type = PB_OPT_NUM, .arg = "SECS", .min = 0.01, .max = 86400,
      .help = "how long it may take (default: the setting query.timeout, 60)"},
     {.name = NULL},
@@ -51,19 +52,22 @@ const struct pb_cmd pb_cmd_query = {
     .aliases = "q",
     .summary = "Query data from the target process",
     .details =
-        "With a target, living or dead, only its rows; without one those of all processes of this\n"
-        "user (root: of all). The word query may be left out in front of SQL. The statements are\n"
-        "answered by a node (`probing serve`), which starts by itself and ends when unused;\n"
-        "nothing of this runs inside the target. Only reading is possible, and settings:\n"
-        "SET probing.KEY = VALUE. `probing tables` lists what there is. Ctrl-C cancels the query.\n"
+        "With a target, living or dead, only its rows; without one those of all living processes\n"
+        "of this user (root: of all), and with --dead of the ended ones, too. The word query may\n"
+        "be left out in front of SQL. The statements are answered by a node (`probing serve`),\n"
+        "which starts by itself and ends when unused; nothing of this runs inside the target.\n"
+        "Only reading is possible, and settings: SET probing.KEY = VALUE. `probing tables` lists\n"
+        "what there is. Ctrl-C cancels the query.\n"
         "Exit code 1: the SQL failed; 4: no such target; 5: it took too long.",
     .options = options,
     .positionals = positionals,
     .target = PB_TARGET_SCOPE,
+    .job = PB_JOB_TOGETHER,
     .examples =
         "probing 4242 query 'SELECT func, file, lineno FROM python.backtrace ORDER BY depth'\n"
         "probing 4242 'SELECT * FROM memory_usage'          # the same word left out\n"
         "probing q -f json 'SELECT * FROM probing.tables'   # all processes, for scripts\n"
+        "probing job:train.py q 'SELECT * FROM slow_ranks'  # all ranks and their workers\n"
         "probing host:8080 q 'SELECT 1'                     # a node elsewhere\n"
         "probing 4242 q -w 2 'SELECT * FROM python.threads' # again every two seconds\n"
         "probing q -F report.sql -o report.parquet\n",
@@ -81,6 +85,8 @@ struct asking {
     struct pb_text_tail tail; /* of a format that is no table, on the screen */
     uint64_t limit;
     int timeout_ms;
+    bool living; /* without a target, the ended ones are left out */
+    bool counts; /* says how many processes it covered */
 };
 
 static int sql_of_file(struct pb_ctx *ctx, const char *path, const char **ret)
@@ -147,6 +153,8 @@ static int read_options(struct asking *q)
     q->format = pb_opt_str(ctx, "format", format_by_name(path));
     q->table = strcmp(q->format, "table") == 0 || strcmp(q->format, "markdown") == 0;
     q->limit = (uint64_t)pb_opt_int(ctx, "limit", q->table && on_screen ? SCREEN_LIMIT : 0);
+    q->living = !pb_opt_flag(ctx, "dead");
+    q->counts = true;
     q->timeout_ms = (int)(pb_opt_num(ctx, "timeout", 0) * 1000);
     if (strcmp(q->format, "parquet") == 0 && on_screen)
         return pb_err_set(&ctx->err, PB_USAGE,
@@ -201,6 +209,25 @@ static const char *more_rows(struct asking *q, const struct pb_answer *answered)
                            answered->left_out == 1 ? "" : "s");
 }
 
+/* For people: whose rows these were when nobody was named. */
+static void say_covered(struct asking *q, const struct pb_answer *answered)
+{
+    struct pb_arena *a = &q->ctx->arena;
+    const char *many = answered->living == 1 ? "" : "es";
+
+    if (answered->living < 0 || !isatty(STDERR_FILENO))
+        return;
+    pb_ctx_notice(q->ctx,
+                  answered->ended < 0
+                      ? pb_arena_printf(a, "probing: covers %lld living process%s; --dead adds "
+                                           "those that ended",
+                                        (long long)answered->living, many)
+                      : pb_arena_printf(a, "probing: covers %lld living process%s and %lld that "
+                                           "ended",
+                                        (long long)answered->living, many,
+                                        (long long)answered->ended));
+}
+
 static void say_more(struct asking *q, const struct pb_answer *answered)
 {
     struct pb_arena *a = &q->ctx->arena;
@@ -218,7 +245,7 @@ static int ask_once(struct asking *q, struct pb_answer *answered)
     struct pb_ctx *ctx = q->ctx;
     struct pb_question question = {
         .sql = q->sql, .format = q->table ? "rows" : q->format, .max_rows = q->limit,
-        .timeout_ms = q->timeout_ms, .sink = take, .arg = q,
+        .timeout_ms = q->timeout_ms, .living = q->living, .sink = take, .arg = q,
     };
     int rc;
 
@@ -314,8 +341,11 @@ static int answer(struct asking *q, const char *path, double every)
         if (pb_outlet_close(&q->outlet, rc == 0) < 0)
             rc = -1;
     }
-    if (rc == 0)
+    if (rc == 0) {
         say_more(q, &answered);
+        if (!every && q->counts)
+            say_covered(q, &answered);
+    }
     pb_nodelink_close(&q->link);
     return rc;
 }

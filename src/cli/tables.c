@@ -20,6 +20,7 @@ const struct pb_cmd pb_cmd_tables = {
                "probing.tables and probing.columns; SHOW TABLES and DESCRIBE work as well.",
     .options = options,
     .target = PB_TARGET_SCOPE,
+    .job = PB_JOB_TOGETHER,
     .examples = "probing tables          # name, rows, what is in it\n"
                 "probing 4242 tables -a  # columns and types as well\n",
     .run = run,

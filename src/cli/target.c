@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/job.h"
 #include "host/proc.h"
 #include "host/secret.h"
 #include "unwind/processes.h"
@@ -50,6 +51,8 @@ static bool is_remote(const char *word)
 
 enum pb_target_kind pb_target_kind(const char *word)
 {
+    if (strncmp(word, PB_JOB_PREFIX, strlen(PB_JOB_PREFIX)) == 0)
+        return PB_TARGET_IS_JOB;
     if (is_process(word, false))
         return PB_TARGET_IS_PID;
     if (is_process(word, true))
@@ -148,6 +151,8 @@ static int resolve(struct pb_ctx *ctx, const char *word)
 
     if (kind == PB_TARGET_IS_REMOTE)
         return resolve_remote(ctx, word);
+    if (kind == PB_TARGET_IS_JOB)
+        return pb_job_resolve(ctx, word + strlen(PB_JOB_PREFIX));
     if (ctx->cmd->target != PB_TARGET_SCOPE)
         return kind == PB_TARGET_IS_PID ? resolve_pid(ctx, word) : resolve_text(ctx, word);
     /* A node also knows the dead. */

@@ -16,6 +16,7 @@ enum pb_target_kind {
     PB_TARGET_IS_PID,
     PB_TARGET_IS_ID,     /* for a node: "1234-5678", pid and start time; "12,34", several */
     PB_TARGET_IS_REMOTE, /* "host:8080", or one process there: "host:8080/1234" */
+    PB_TARGET_IS_JOB,    /* "job:train.py": cli/job.h */
     PB_TARGET_IS_TEXT,
 };
 
@@ -23,8 +24,8 @@ enum pb_target_kind {
 enum pb_target_kind pb_target_kind(const char *word);
 
 /*
- * Sets ctx->pid, remote and scope as ctx->cmd needs them. Fills ctx->note when several processes
- * match.
+ * Sets ctx->pid, job, remote and scope as ctx->cmd needs them. Fills ctx->note when several
+ * processes match.
  */
 int pb_target_resolve(struct pb_ctx *ctx);
 

@@ -22,6 +22,14 @@ void pb_buf_clear(struct pb_buf *b)
         b->data[0] = '\0';
 }
 
+void pb_buf_cut(struct pb_buf *b, size_t len)
+{
+    if (len < b->len) {
+        b->len = len;
+        b->data[len] = '\0';
+    }
+}
+
 /* Makes room for len more bytes and the terminator. */
 static char *reserve(struct pb_buf *b, size_t len)
 {

@@ -23,6 +23,8 @@ struct pb_buf {
 
 void pb_buf_finish(struct pb_buf *b);
 void pb_buf_clear(struct pb_buf *b);
+/* Back to a length that it had before. */
+void pb_buf_cut(struct pb_buf *b, size_t len);
 void pb_buf_add(struct pb_buf *b, const void *data, size_t len);
 void pb_buf_puts(struct pb_buf *b, const char *s);
 void pb_buf_putc(struct pb_buf *b, char c);

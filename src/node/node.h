@@ -59,6 +59,18 @@ void pb_node_destroy(struct pb_node *n);
 int pb_node_scope(struct pb_node *n, const char *target, struct pb_arena *a,
                   struct pb_scope *ret, struct pb_err *err);
 
+/*
+ * What a question without a target covers: the living processes, and with the dead everything.
+ * A copied folder has no living ones: everything. What the scope withholds stays as it is.
+ */
+void pb_node_scope_all(struct pb_node *n, bool dead, struct pb_arena *a, struct pb_scope *ret);
+/* How many processes a scope covers; agents and Python processes, not the node. */
+struct pb_node_census {
+    size_t living, ended;
+};
+void pb_node_census(struct pb_node *n, const struct pb_scope *s, struct pb_arena *a,
+                    struct pb_node_census *ret);
+
 /* The node's own value of a setting: thousandths, a count or a switch as settings.def says. */
 int64_t pb_node_setting(const struct pb_node *n, enum pb_setting_id id);
 /*

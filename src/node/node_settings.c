@@ -11,7 +11,7 @@
 /* The one living process whose settings are meant, 0 for the node's own. */
 static pid_t whose(const struct pb_scope *scope)
 {
-    if (!scope || scope->all || scope->nprocesses != 1 || !scope->processes[0].live)
+    if (!scope || pb_scope_is_node(scope) || scope->nprocesses != 1 || !scope->processes[0].live)
         return 0;
     return scope->processes[0].pid;
 }

@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+bool pb_scope_is_node(const struct pb_scope *s)
+{
+    return s->all || s->living;
+}
+
 bool pb_scope_has(const struct pb_scope *s, pid_t pid)
 {
     for (size_t i = 0; !s->all && i < s->nprocesses; i++)

@@ -36,7 +36,8 @@ struct pb_agent_client;
 
 /* What a question covers. What is withheld comes from the token of whoever asks. */
 struct pb_scope {
-    bool all;
+    bool all;    /* living and ended, and what the node says of itself */
+    bool living; /* no target: the processes are all that live, and what the node says of itself */
     const struct pb_scope_process *processes;
     size_t nprocesses;
     bool no_look;    /* neither local variables nor environments */
@@ -45,6 +46,8 @@ struct pb_scope {
     const struct pb_agent_client *client; /* for the audit; NULL: the node itself */
 };
 
+/* No target was given: it is about the node as a whole. */
+bool pb_scope_is_node(const struct pb_scope *s);
 bool pb_scope_has(const struct pb_scope *s, pid_t pid);
 bool pb_scope_has_id(const struct pb_scope *s, const char *id);
 

@@ -8,6 +8,7 @@
 
 #include "node/http/conn.h"
 #include "node/node.h"
+#include "node/sql/words.h"
 
 #define TIMEOUT_MAX_S 86400
 
@@ -16,7 +17,7 @@ static void run(struct pb_request *rq);
 const struct pb_route pb_route_query = {
     .method = "POST",
     .path = "/api/query",
-    .doc = "SQL: {sql, target?, format?, max_rows?, timeout?}",
+    .doc = "SQL: {sql, target?, dead?, format?, max_rows?, timeout?}",
     .run = run,
 };
 
@@ -93,6 +94,25 @@ static bool late(const struct pb_err *err, void *arg)
     return true;
 }
 
+static bool reads_tables(const char *sql)
+{
+    return pb_words_has_from(sql, strlen(sql));
+}
+
+/* How many processes it was about, where no target said so. */
+static void count_processes(struct pb_request *rq, const struct pb_scope *scope, const char *sql,
+                            int64_t *living, int64_t *ended)
+{
+    struct pb_node_census c;
+
+    *living = *ended = -1;
+    if (!pb_scope_is_node(scope) || !reads_tables(sql))
+        return;
+    pb_node_census(rq->node, scope, rq->arena, &c);
+    *living = (int64_t)c.living;
+    *ended = scope->all ? (int64_t)c.ended : -1;
+}
+
 static void add_notices(struct pb_buf *b, struct pb_buf *lines, struct pb_arena *a)
 {
     char *rest = lines->data ? pb_arena_strdup(a, lines->data) : NULL, *line;
@@ -108,12 +128,23 @@ static void add_notices(struct pb_buf *b, struct pb_buf *lines, struct pb_arena 
     pb_buf_putc(b, ']');
 }
 
+static void note_count(struct pb_request *rq, const char *name, int64_t n)
+{
+    char number[24];
+
+    snprintf(number, sizeof number, "%lld", (long long)n);
+    if (n >= 0)
+        pb_reply_note(rq, name, number);
+}
+
 /* Rows end with a line that says so; other formats have no room for that but in a header. */
 static void finish(struct pb_request *rq, const struct pb_query *q, struct pb_sql_done *done)
 {
     struct pb_buf b = PB_BUF_INIT;
+    int64_t living, ended;
     char number[24];
 
+    count_processes(rq, q->scope, q->sql, &living, &ended);
     if (q->format == PB_FORMAT_ROWS) {
         pb_buf_puts(&b, "{\"done\":{");
         pb_json_key(&b, "rows");
@@ -126,6 +157,14 @@ static void finish(struct pb_request *rq, const struct pb_query *q, struct pb_sq
         }
         pb_json_key(&b, "ms");
         pb_buf_printf(&b, "%.3f", done->ms);
+        if (living >= 0) {
+            pb_json_key(&b, "processes");
+            pb_json_int(&b, living);
+        }
+        if (ended >= 0) {
+            pb_json_key(&b, "ended");
+            pb_json_int(&b, ended);
+        }
         add_notices(&b, &done->notices, rq->arena);
         pb_buf_puts(&b, "}}\n");
         pb_reply_write(rq, b.data, b.len);
@@ -140,6 +179,8 @@ static void finish(struct pb_request *rq, const struct pb_query *q, struct pb_sq
         }
         snprintf(number, sizeof number, "%.3f", done->ms);
         pb_reply_note(rq, "X-Probing-Ms", number);
+        note_count(rq, "X-Probing-Processes", living);
+        note_count(rq, "X-Probing-Ended", ended);
         if (done->notices.len)
             pb_reply_note(rq, "X-Probing-Notices", done->notices.data);
     }
@@ -178,6 +219,8 @@ static void run(struct pb_request *rq)
         pb_reply_error(rq, &err.err, -1, NULL);
         return;
     }
+    if (scope.all && reads_tables(q.sql))
+        pb_node_scope_all(rq->node, pb_json_flag(rq->body, "dead", false), rq->arena, &scope);
     pb_reply_begin(rq, 200, type);
     if (pb_sql_run(rq->node->sql, &q, &done, &err) == 0)
         finish(rq, &q, &done);

@@ -51,7 +51,7 @@ void pb_settings_reply(struct pb_request *rq, const struct pb_scope *scope, cons
     size_t n = 0;
 
     if (pb_node_get(rq->node, scope, key, rq->arena, &values, &n, &err) < 0) {
-        if (err.code != PB_NO_TARGET || scope->all) {
+        if (err.code != PB_NO_TARGET || pb_scope_is_node(scope)) {
             pb_reply_error(rq, &err, -1, NULL);
             return;
         }
@@ -59,7 +59,9 @@ void pb_settings_reply(struct pb_request *rq, const struct pb_scope *scope, cons
         n = defaults(rq->arena, key, &values);
     }
     pb_buf_puts(&b, "{\"of\":");
-    pb_json_string(&b, scope->all || scope->nprocesses != 1 ? "node" : scope->processes[0].id);
+    pb_json_string(&b, pb_scope_is_node(scope) || scope->nprocesses != 1
+                           ? "node"
+                           : scope->processes[0].id);
     pb_json_key(&b, "probed");
     pb_json_bool(&b, probed);
     pb_json_key(&b, "settings");

@@ -167,6 +167,22 @@ static void aim(struct worker *w, size_t k, enum pb_type type, struct duck_vecto
     w->out[k] = w->cells[k];
 }
 
+/* Where to look for a pid: all living processes are many, and sorted. */
+static size_t first_of_pid(const struct pb_scope *scope, int64_t pid)
+{
+    size_t low = 0, high = scope->living ? scope->nprocesses : 0;
+
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+
+        if (scope->processes[mid].pid < pid)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
 /* A row without a pid is about the machine, and so about all its processes. */
 static bool is_in_scope(const struct pb_scope *scope, int64_t pid, int64_t time_ns)
 {
@@ -174,9 +190,11 @@ static bool is_in_scope(const struct pb_scope *scope, int64_t pid, int64_t time_
 
     if (pid == PB_NULL_INT)
         return true;
-    for (size_t i = 0; i < scope->nprocesses; i++) {
+    for (size_t i = first_of_pid(scope, pid); i < scope->nprocesses; i++) {
         const struct pb_scope_process *p = &scope->processes[i];
 
+        if (scope->living && p->pid != pid)
+            return false;
         if (p->pid == pid && (time_ns == PB_NULL_INT ||
                               (time_ns >= p->since_ns - slack &&
                                (p->until_ns == INT64_MAX || time_ns <= p->until_ns + slack))))

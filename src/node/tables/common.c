@@ -35,10 +35,10 @@ size_t pb_live_processes(struct pb_node *n, const struct pb_scope *s, bool ranks
 
     if (n->opts.store_dir)
         return 0; /* what was copied does not run here */
-    found = s->all ? pb_pythons_list(n->pythons, a, &pythons) : s->nprocesses;
+    found = pb_scope_is_node(s) ? pb_pythons_list(n->pythons, a, &pythons) : s->nprocesses;
     v = PB_NEW_N(a, struct pb_live_process, found + 1);
     for (size_t i = 0; i < found; i++) {
-        if (s->all)
+        if (pb_scope_is_node(s))
             v[count++] = (struct pb_live_process){pythons[i].pid, pythons[i].start, -1,
                                                   pythons[i].version};
         else if (s->processes[i].live)
@@ -57,10 +57,10 @@ size_t pb_live_processes(struct pb_node *n, const struct pb_scope *s, bool ranks
 
 bool pb_live_in_scope(const struct pb_scope *s, pid_t pid)
 {
-    for (size_t i = 0; !s->all && i < s->nprocesses; i++)
+    for (size_t i = 0; !pb_scope_is_node(s) && i < s->nprocesses; i++)
         if (s->processes[i].live && s->processes[i].pid == pid)
             return true;
-    return s->all;
+    return pb_scope_is_node(s);
 }
 
 void pb_live_common(struct pb_rows *rows, struct pb_row_cell *row, const char *host, pid_t pid,

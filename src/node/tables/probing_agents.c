@@ -176,7 +176,7 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
     for (size_t i = 0; i < stores->nstores; i++)
         if (pb_scope_has_id(scope, stores->stores[i]->process.id))
             add_store(rows, stores->stores[i], &a);
-    if (scope->all)
+    if (pb_scope_is_node(scope))
         add_node(rows, n);
     add_unreadable(rows, n, scope, &a);
     pb_stores_drop(stores);

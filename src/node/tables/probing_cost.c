@@ -136,7 +136,7 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
 
     (void)wanted;
     (void)err;
-    if (scope->all) {
+    if (pb_scope_is_node(scope)) {
         add_node(n, rows);
         add_parts(n, rows);
     }

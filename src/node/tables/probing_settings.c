@@ -30,7 +30,7 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
     struct pb_arena a = PB_ARENA_INIT;
     struct pb_node_value *v = NULL;
     size_t count = 0;
-    bool one = !scope->all && scope->nprocesses == 1;
+    bool one = !pb_scope_is_node(scope) && scope->nprocesses == 1;
     int rc = pb_node_get(n, scope, NULL, &a, &v, &count, err);
 
     (void)wanted;

@@ -100,6 +100,7 @@ static void add_table(struct pb_node *n, struct pb_rows *rows, const struct pb_s
 static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
                 struct pb_rows *rows, struct pb_err *err)
 {
+    static const struct pb_scope everything = {.all = true};
     struct pb_stores *stores = pb_discover_take(n->discover, 100);
     struct pb_arena a = PB_ARENA_INIT;
     struct pb_archive_table *archived = NULL;
@@ -109,6 +110,8 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
 
     (void)wanted;
     (void)err;
+    /* Without a target it is about what there is, of ended processes as well. */
+    scope = pb_scope_is_node(scope) ? &everything : scope;
     for (size_t i = 0; i < count; i++) {
         struct counts c = {0};
 

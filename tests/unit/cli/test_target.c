@@ -39,6 +39,8 @@ static void kinds(void **state)
     assert_int_equal(pb_target_kind("host:80/4/2"), PB_TARGET_IS_TEXT);
     assert_int_equal(pb_target_kind("host:"), PB_TARGET_IS_TEXT);
     assert_int_equal(pb_target_kind(":8080"), PB_TARGET_IS_REMOTE);
+    assert_int_equal(pb_target_kind("job:train.py"), PB_TARGET_IS_JOB);
+    assert_int_equal(pb_target_kind("job:8080"), PB_TARGET_IS_JOB);
 }
 
 static void check(const struct pb_cmd *cmd, const char *target, enum pb_code code, pid_t pid)

@@ -1,0 +1,263 @@
+#include "cli/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/dead.h"
+#include "unwind/processes.h"
+
+/* Options of the interpreter that take the next word. */
+static bool takes_word(const char *option)
+{
+    return strcmp(option, "-W") == 0 || strcmp(option, "-X") == 0;
+}
+
+/* The script or module of a Python command line; NULL for -c and an interactive one. */
+static const char *script_of(const char *argv, size_t len)
+{
+    const char *end = argv + len, *p = argv + strnlen(argv, len) + 1;
+
+    while (p < end) {
+        const char *next = p + strlen(p) + 1;
+
+        if (strcmp(p, "-m") == 0)
+            return next < end ? next : NULL;
+        if (p[0] != '-')
+            return p;
+        if (strcmp(p, "-c") == 0 || !p[1])
+            return NULL;
+        if (takes_word(p))
+            next += next < end ? strlen(next) + 1 : 0;
+        p = next;
+    }
+    return NULL;
+}
+
+/* "train.py" or "train" against "train.py": an ending may be left out. */
+static bool same_name(const char *name, size_t len, const char *wanted)
+{
+    size_t n = strlen(wanted);
+
+    return (n == len && memcmp(name, wanted, n) == 0) ||
+           (n + 3 == len && memcmp(name, wanted, n) == 0 && memcmp(name + n, ".py", 3) == 0);
+}
+
+bool pb_job_runs(const char *argv, size_t len, const char *script)
+{
+    const char *found = script_of(argv, len);
+
+    while (found && *found) {
+        if (same_name(found, strlen(found), script))
+            return true;
+        found = strchr(found, '/');
+        found = found ? found + 1 : NULL;
+    }
+    return false;
+}
+
+struct search {
+    const struct pb_process *v;
+    int n;
+    bool *in; /* belongs to the job */
+};
+
+static const struct pb_process *by_pid(const struct search *s, pid_t pid)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->v[i].pid == pid)
+            return &s->v[i];
+    return NULL;
+}
+
+/* Other users' processes of that name are not this user's job; to root they are. */
+static bool may_belong(const struct pb_process *p)
+{
+    return (geteuid() == 0 || p->uid == geteuid()) && strcmp(p->state, "ended") != 0;
+}
+
+/* Itself or an ancestor runs the script; the depth is bounded as parents may change meanwhile. */
+static bool belongs(const struct search *s, const struct pb_process *p, const char *script)
+{
+    for (int depth = 0; p && depth < 64; depth++) {
+        if (pb_job_runs(p->argv, p->argv_len, script))
+            return true;
+        p = p->parent ? by_pid(s, p->parent) : NULL;
+    }
+    return false;
+}
+
+static int several_users(struct pb_ctx *ctx, const struct search *s, const char *script)
+{
+    const struct pb_process *first = NULL;
+    struct pb_buf b = PB_BUF_INIT;
+    bool several = false;
+
+    for (int i = 0; i < s->n; i++) {
+        if (!s->in[i])
+            continue;
+        first = first ? first : &s->v[i];
+        several = several || s->v[i].uid != first->uid;
+        pb_buf_printf(&b, "%7d  %s  %s\n", (int)s->v[i].pid, s->v[i].user,
+                      pb_text_clean(&ctx->arena, s->v[i].command));
+    }
+    if (several)
+        ctx->note = pb_arena_strdup(&ctx->arena, b.data);
+    pb_buf_finish(&b);
+    return several ? pb_err_set(&ctx->err, PB_USAGE, "'%s' is a job of several users; give pids",
+                                script)
+                   : 0;
+}
+
+static int nobody(struct pb_ctx *ctx, const char *script)
+{
+    return pb_err_set(&ctx->err, PB_NO_TARGET, "no Python process runs '%s'. See: probing list%s",
+                      script,
+                      ctx->cmd->job == PB_JOB_TOGETHER ? "; one that ended: --dead" : "");
+}
+
+/* The pids, joined by commas, and with --dead the ids of the ended ones. */
+static int scope_of(struct pb_ctx *ctx, const char *script)
+{
+    struct pb_buf b = PB_BUF_INIT;
+    const char **ended = NULL;
+    size_t nended = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < ctx->njob; i++)
+        pb_buf_printf(&b, "%s%d", i ? "," : "", (int)ctx->job[i].pid);
+    if (pb_opt_flag(ctx, "dead"))
+        rc = pb_dead_of_script(ctx, script, &ended, &nended);
+    for (size_t i = 0; i < nended; i++)
+        pb_buf_printf(&b, "%s%s", b.len ? "," : "", ended[i]);
+    if (rc == 0 && !b.len)
+        rc = nobody(ctx, script);
+    else if (rc == 0)
+        ctx->scope = pb_arena_strdup(&ctx->arena, b.data);
+    pb_buf_finish(&b);
+    return rc;
+}
+
+/* A command for one process is fine with a job of one. */
+static int only_one(struct pb_ctx *ctx, const char *script)
+{
+    struct pb_buf b = PB_BUF_INIT;
+
+    if (ctx->njob > 1) {
+        for (size_t i = 0; i < ctx->njob; i++)
+            pb_buf_printf(&b, "%s%d", i ? ", " : "", (int)ctx->job[i].pid);
+        pb_err_set(&ctx->err, PB_USAGE, "%s looks at one process; '%s' has %zu: %s",
+                   ctx->cmd->name, script, ctx->njob, b.data);
+        pb_buf_finish(&b);
+        return -1;
+    }
+    ctx->pid = ctx->job[0].pid;
+    ctx->scope = pb_arena_printf(&ctx->arena, "%d", (int)ctx->pid);
+    ctx->njob = 0;
+    return 0;
+}
+
+int pb_job_resolve(struct pb_ctx *ctx, const char *script)
+{
+    struct pb_process *v;
+    struct search s;
+
+    if (!*script)
+        return pb_err_set(&ctx->err, PB_USAGE, "job: which script? job:train.py");
+    s.n = pb_processes_read(&ctx->arena, &v, &ctx->err);
+    if (s.n < 0)
+        return -1;
+    s.v = v;
+    s.in = PB_NEW_N(&ctx->arena, bool, (size_t)s.n + 1);
+    ctx->job = PB_NEW_N(&ctx->arena, struct pb_ctx_process, (size_t)s.n + 1);
+    for (int i = 0; i < s.n; i++) {
+        s.in[i] = may_belong(&v[i]) && belongs(&s, &v[i], script);
+        if (s.in[i])
+            ctx->job[ctx->njob++] = (struct pb_ctx_process){
+                v[i].pid, v[i].rank, pb_process_short_command(&v[i])};
+    }
+    if (several_users(ctx, &s, script) < 0)
+        return -1;
+    if (ctx->cmd->job == PB_JOB_TOGETHER)
+        return scope_of(ctx, script);
+    if (!ctx->njob)
+        return nobody(ctx, script);
+    return ctx->cmd->job == PB_JOB_REFUSED ? only_one(ctx, script) : 0;
+}
+
+static bool wants_json(const struct pb_ctx *ctx)
+{
+    return pb_opt_flag(ctx, "json") || strcmp(pb_opt_str(ctx, "format", ""), "json") == 0;
+}
+
+static void say_failed(struct pb_ctx *ctx, pid_t pid)
+{
+    const char *number = pb_arena_printf(&ctx->arena, "%d", (int)pid);
+    size_t len = strlen(number);
+    bool named = strncmp(ctx->err.msg, number, len) == 0 && ctx->err.msg[len] == ':';
+
+    pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena, "probing: %s%s%s", named ? "" : number,
+                                       named ? "" : ": ", ctx->err.msg));
+}
+
+/* What stands above the answer of one process. */
+static void title(struct pb_ctx *ctx, const struct pb_ctx_process *p, bool first)
+{
+    pb_print_puts(&ctx->out, first ? "" : "\n");
+    pb_print_style(&ctx->out, PB_DIM);
+    pb_print_f(&ctx->out, "process %d", (int)p->pid);
+    if (p->rank >= 0)
+        pb_print_f(&ctx->out, " · rank %ld", p->rank);
+    pb_print_puts(&ctx->out, " · ");
+    pb_print_style(&ctx->out, PB_PLAIN);
+    pb_print_text(&ctx->out, PB_DIM, p->command);
+    pb_print_puts(&ctx->out, "\n");
+}
+
+/* One process; what it printed is taken back down to `before` when it said nothing. */
+static int run_one(struct pb_ctx *ctx, const struct pb_ctx_process *p, bool json, bool *first)
+{
+    size_t before = ctx->out.buf.len, after;
+    int rc;
+
+    ctx->pid = p->pid;
+    ctx->target = ctx->scope = pb_arena_printf(&ctx->arena, "%d", (int)p->pid);
+    if (json)
+        pb_buf_puts(&ctx->out.buf, *first ? "" : ",");
+    else if (ctx->cmd->job == PB_JOB_TITLED)
+        title(ctx, p, *first);
+    after = ctx->out.buf.len;
+    rc = ctx->cmd->run(ctx);
+    if (ctx->out.buf.len == after)
+        pb_buf_cut(&ctx->out.buf, before);
+    else
+        *first = false;
+    return rc;
+}
+
+int pb_job_run(struct pb_ctx *ctx)
+{
+    const char *whole = ctx->target;
+    bool json = wants_json(ctx), first = true;
+    enum pb_code code = PB_OK;
+    size_t failed = 0;
+
+    if (pb_opt_flag(ctx, "watch"))
+        return pb_err_set(&ctx->err, PB_USAGE, "--watch is for one process, not for %s", whole);
+    pb_buf_puts(&ctx->out.buf, json ? "[" : "");
+    for (size_t i = 0; i < ctx->njob && !ctx->interrupted; i++) {
+        if (run_one(ctx, &ctx->job[i], json, &first) == 0)
+            continue;
+        code = code == PB_OK ? ctx->err.code : code;
+        failed++;
+        say_failed(ctx, ctx->job[i].pid);
+        ctx->err = (struct pb_err){0};
+        ctx->note = NULL;
+    }
+    pb_buf_puts(&ctx->out.buf, json ? "]\n" : "");
+    if (!failed)
+        return 0;
+    ctx->note = "";
+    return pb_err_set(&ctx->err, code == PB_OK ? PB_FAIL : code, "%s: %s failed for %zu of %zu "
+                      "processes", whole, ctx->cmd->name, failed, ctx->njob);
+}

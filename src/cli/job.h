@@ -1,0 +1,30 @@
+/*
+ * job.h - several processes as one target: "job:train.py".
+ *
+ * Owns: nothing; lists live in the context's arena.
+ * Threads: one.
+ * Fails: PB_NO_TARGET when nobody runs that script, PB_USAGE when it is several users' or the
+ * command looks at one process. What fails for one process is printed, and the rest goes on.
+ * Not here: what the command does with each of them.
+ *
+ * A job is every Python process that runs the script, and the Python processes that those
+ * started: the ranks and their data loader workers. The launcher (torchrun) runs a script of its
+ * own and is no part of it.
+ */
+#ifndef PB_CLI_JOB_H
+#define PB_CLI_JOB_H
+
+#include "cli/cmd.h"
+
+#define PB_JOB_PREFIX "job:"
+
+/* Does NUL-separated argv run this script: "train.py", "train", "dir/train.py", "pkg.train"? */
+bool pb_job_runs(const char *argv, size_t len, const char *script);
+
+/* Sets ctx->job, or ctx->pid and ctx->scope, from the part of the target behind "job:". */
+int pb_job_resolve(struct pb_ctx *ctx, const char *script);
+
+/* Runs the command for each process of ctx->job. */
+int pb_job_run(struct pb_ctx *ctx);
+
+#endif
