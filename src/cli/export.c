@@ -99,6 +99,7 @@ static int write_file(struct exporting *e, const char *sql)
 {
     struct pb_ctx *ctx = e->ctx;
     struct pb_question q = {
+        .quiet = true,
         .sql = sql, .format = e->format, .sink = take, .arg = e,
         .timeout_ms = (int)(pb_opt_num(ctx, "timeout", 3600) * 1000),
     };

@@ -40,6 +40,7 @@ struct pb_question {
     const char *format; /* "rows", "json", "ndjson", "csv", "parquet" */
     uint64_t max_rows;  /* of each statement; 0: all */
     int timeout_ms;     /* 0: the setting query.timeout */
+    bool quiet;         /* no reason for an empty answer is wanted */
     bool living;        /* without a target: of living processes only */
     pb_http_sink *sink; /* bytes of the answer; "rows": whole lines, one a call, no newline */
     void *arg;

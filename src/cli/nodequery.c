@@ -5,6 +5,7 @@
 
 #include "cli/nodelink_internal.h"
 #include "node/node.h"
+#include "node/why.h"
 
 /* What a node may take beyond the time that the query has: noticing, and answering. */
 #define SLACK_MS 2000
@@ -148,6 +149,10 @@ static void write_question(struct pb_ctx *ctx, const struct pb_question *q, stru
         pb_json_key(body, "target");
         pb_json_string(body, ctx->scope);
     }
+    if (q->quiet) {
+        pb_json_key(body, "quiet");
+        pb_json_bool(body, true);
+    }
     if (!q->living) {
         pb_json_key(body, "dead");
         pb_json_bool(body, true);
@@ -248,6 +253,8 @@ static int query_here(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb
     if (pb_node_scope(n->node, ctx->scope, &ctx->arena, &scope, &ctx->err) < 0)
         return -1;
     rc = pb_sql_run(n->node->sql, &query, &done, &err);
+    if (rc == 0 && !q->quiet)
+        pb_why_empty(n->node, &scope, q->sql, &done);
     *t->answer = (struct pb_answer){done.rows, done.truncated, done.left_out, done.ms, -1, -1};
     lines = done.notices.data ? pb_arena_strdup(&ctx->arena, done.notices.data) : NULL;
     while (lines && (text = strsep(&lines, "\n")))
@@ -312,7 +319,8 @@ int pb_nodelink_rows(struct pb_ctx *ctx, struct pb_nodelink *n, const char *sql,
                      const struct pb_json ***ret_rows, size_t *ret_n)
 {
     struct rows rows = {.ctx = ctx};
-    struct pb_question q = {.sql = sql, .format = "rows", .sink = take_row, .arg = &rows};
+    struct pb_question q = {.sql = sql, .format = "rows", .quiet = true, .sink = take_row,
+                            .arg = &rows};
 
     if (pb_nodelink_query(ctx, n, &q, NULL) < 0)
         return -1;

@@ -133,10 +133,33 @@ def test_as_typed(job, line, columns, has):
         assert rows
     elif has == "live":
         assert not rows
+    check_notes(job, line, has, answer.stderr.splitlines())
+
+
+def check_notes(job, line, has, said):
+    """An answer without rows says why."""
     if "comm_metrics" in line:
-        assert answer.stderr == "probing: no GROUP BY: grouped by src_rank, dst_rank\n"
+        assert said.pop(0) == "probing: no GROUP BY: grouped by src_rank, dst_rank"
+    if "gpu_metrics" in line:
+        assert not said or said[0].startswith("probing: gpu.utilization: "), said
+        return
+    if has in ("always", "one") or (has == "live" and not job.dead):
+        assert said == []
+        return
+    assert len(said) == 1, said
+    table = ("python.backtrace" if has == "live" else
+             "python.comm" if "comm_metrics" in line else
+             "python.training_logs" if "training_logs" in line else "python.torch_trace")
+    if "probing query" in line:
+        # Whatever else lives on this machine is meant, too.
+        assert table in said[0] or "no probes in" in said[0], said
+    elif has == "live":
+        assert said == ["probing: process %d has ended, and python.backtrace is about living "
+                        "ones" % job.pid]
+    elif job.dead:
+        assert said == ["probing: process %d has ended and left no rows in %s" % (job.pid, table)]
     else:
-        assert answer.stderr == ""
+        assert said == ["probing: %s: torch is not imported in process %d" % (table, job.pid)]
 
 
 def test_the_stack(job):

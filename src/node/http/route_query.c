@@ -9,6 +9,7 @@
 #include "node/http/conn.h"
 #include "node/node.h"
 #include "node/sql/words.h"
+#include "node/why.h"
 
 #define TIMEOUT_MAX_S 86400
 
@@ -128,6 +129,20 @@ static void add_notices(struct pb_buf *b, struct pb_buf *lines, struct pb_arena 
     pb_buf_putc(b, ']');
 }
 
+/* Lines as one, with "; " between. */
+static const char *on_one_line(const struct pb_buf *lines, struct pb_arena *a)
+{
+    char *rest = pb_arena_strdup(a, lines->data), *line;
+    struct pb_buf b = PB_BUF_INIT;
+
+    while ((line = strsep(&rest, "\n")))
+        if (*line)
+            pb_buf_printf(&b, "%s%s", b.len ? "; " : "", line);
+    rest = pb_arena_strdup(a, b.data ? b.data : "");
+    pb_buf_finish(&b);
+    return rest;
+}
+
 static void note_count(struct pb_request *rq, const char *name, int64_t n)
 {
     char number[24];
@@ -182,7 +197,7 @@ static void finish(struct pb_request *rq, const struct pb_query *q, struct pb_sq
         note_count(rq, "X-Probing-Processes", living);
         note_count(rq, "X-Probing-Ended", ended);
         if (done->notices.len)
-            pb_reply_note(rq, "X-Probing-Notices", done->notices.data);
+            pb_reply_note(rq, "X-Probing-Notices", on_one_line(&done->notices, rq->arena));
     }
     pb_reply_end(rq);
 }
@@ -222,9 +237,12 @@ static void run(struct pb_request *rq)
     if (scope.all && reads_tables(q.sql))
         pb_node_scope_all(rq->node, pb_json_flag(rq->body, "dead", false), rq->arena, &scope);
     pb_reply_begin(rq, 200, type);
-    if (pb_sql_run(rq->node->sql, &q, &done, &err) == 0)
+    if (pb_sql_run(rq->node->sql, &q, &done, &err) == 0) {
+        if (!pb_json_flag(rq->body, "quiet", false))
+            pb_why_empty(rq->node, &scope, q.sql, &done);
         finish(rq, &q, &done);
-    else if (!a.late)
+    } else if (!a.late) {
         fail(rq, &q, &err);
+    }
     pb_buf_finish(&done.notices);
 }

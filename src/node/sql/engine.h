@@ -107,6 +107,16 @@ struct pb_sql_table {
 };
 size_t pb_sql_tables(struct pb_sql *s, struct pb_arena *a, struct pb_sql_table **ret);
 
+/* What a statement reads, by its words: tables, and views with the tables behind them. */
+struct pb_sql_source {
+    const char *name;
+    bool live, view; /* neither: a ring, and its files */
+    bool shared;     /* rows about other processes than the one that writes them */
+    bool timed;      /* a ring with a timestamp in its rows */
+};
+size_t pb_sql_sources(struct pb_sql *s, const char *sql, struct pb_arena *a,
+                      struct pb_sql_source **ret);
+
 /*
  * For the archive: rows [first, last] of one ring as a Parquet file (zstd). The file is complete
  * on return 0, but not synced; *ret_rows says how many rows it has (those that were whole).
