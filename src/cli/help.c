@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "cli/meaning.h"
+
 static int run(struct pb_ctx *ctx);
 
 static const struct pb_positional positionals[] = {
@@ -19,11 +21,14 @@ const struct pb_cmd pb_cmd_help = {
 static int run(struct pb_ctx *ctx)
 {
     const struct pb_cmd *cmd = NULL;
+    const char *meaning;
 
     if (ctx->nargs) {
         cmd = pb_cmd_find(ctx->args[0]);
+        meaning = cmd ? NULL : pb_meaning_of(ctx->args[0], false);
         if (!cmd)
-            return pb_err_set(&ctx->err, PB_USAGE, "help: no command '%s'", ctx->args[0]);
+            return pb_err_set(&ctx->err, PB_USAGE, "help: no command '%s'%s%s", ctx->args[0],
+                              meaning ? "; nearest in meaning: " : "", meaning ? meaning : "");
     }
     pb_help_print(&ctx->out, cmd);
     return 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/meaning.h"
 #include "cli/sqltext.h"
 #include "cli/target.h"
 #include "host/nearest.h"
@@ -29,8 +30,13 @@ const char *pb_parse_nearest_command(const char *word)
 
 static int unknown_command(struct pb_ctx *ctx, const char *word)
 {
-    const char *near = pb_parse_nearest_command(word);
+    const char *near = pb_parse_nearest_command(word), *meaning = pb_meaning_of(word, false);
 
+    if (meaning) {
+        ctx->note = ""; /* the line says it all: no usage */
+        return pb_err_set(&ctx->err, PB_USAGE, "no command '%s' here; nearest in meaning: %s",
+                          word, meaning);
+    }
     if (near)
         return pb_err_set(&ctx->err, PB_USAGE, "unknown command '%s'. Did you mean '%s'?", word,
                           near);
@@ -261,6 +267,8 @@ static int take_word(struct parser *p, char *word)
         ctx->args[ctx->nargs++] = word;
         return 0;
     }
+    if (pb_meaning_of(word, true))
+        return unknown_command(ctx, word);
     if (!ctx->target)
         return set_target(p, word, false);
     /* Of two words that are no command, the one that nearly is one was meant. */
@@ -299,7 +307,7 @@ static int missing_command(struct parser *p)
     struct pb_ctx *ctx = p->ctx;
 
     if (!p->target_by_option && pb_target_kind(ctx->target) == PB_TARGET_IS_TEXT &&
-        pb_parse_nearest_command(ctx->target))
+        (pb_parse_nearest_command(ctx->target) || pb_meaning_of(ctx->target, false)))
         return unknown_command(ctx, ctx->target);
     return pb_err_set(&ctx->err, PB_USAGE, "no command for target '%s'. Try: probing %s backtrace",
                       ctx->target, ctx->target);

@@ -109,6 +109,14 @@ static void unknown_words(void **state)
     check_error("42 bactrace", "unknown command 'bactrace'. Did you mean 'backtrace'?");
     check_error("lits", "unknown command 'lits'. Did you mean 'list'?");
     check_error("back 42", "unknown command 'back'. Did you mean 'backtrace'?");
+    check_error("42 flamegraph", "no command 'flamegraph' here; nearest in meaning: "
+                                 "backtrace -w 1, profile");
+    check_error("cluster attach", "no command 'cluster' here; nearest in meaning: "
+                                  "HOST:PORT query, job:SCRIPT query");
+    check_error("top", "no command 'top' here; nearest in meaning: backtrace -w 1, query -w 2 "
+                       "'SELECT * FROM python.threads'");
+    check_error("42 dump", "no command 'dump' here; nearest in meaning: backtrace -a");
+    check_error("dump", "no command 'dump' here; nearest in meaning: backtrace -a");
     check_error("42 zzzzzz", "unknown command 'zzzzzz'");
     check_error("42 man-page", "unknown command 'man-page'");
     check_error("list --formt=json", "unknown option '--formt'. Did you mean '--format'?");
