@@ -1,6 +1,6 @@
 /*
- * What users write and DuckDB does not know: `now() - 60` (seconds), and the table of settings
- * that stands in a schema where no view can be made.
+ * What users write and DuckDB does not know: `now() - 60` (seconds), the table of settings that
+ * stands in a schema where no view can be made, and functions by another engine's name.
  */
 #include <string.h>
 #include <strings.h>
@@ -67,7 +67,8 @@ static void replace(struct duck_replacement *info, const char *table, void *data
 int pb_sql_compat_register(struct pb_sql *s, struct duck_connection *c)
 {
     s->duck->add_replacement_scan(s->db, replace, NULL, NULL);
-    return add_minus(s->duck, c, DUCK_TIMESTAMP_TZ) < 0 || add_minus(s->duck, c, DUCK_TIMESTAMP) < 0
+    return add_minus(s->duck, c, DUCK_TIMESTAMP_TZ) < 0 ||
+                   add_minus(s->duck, c, DUCK_TIMESTAMP) < 0 || pb_sql_macros_register(s, c) < 0
                ? -1
                : 0;
 }

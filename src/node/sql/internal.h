@@ -93,6 +93,8 @@ void pb_sql_watch_stop(struct pb_sql *s);
 int pb_sql_scan_ring_register(struct pb_sql *s, struct duck_connection *c);
 int pb_sql_scan_live_register(struct pb_sql *s, struct duck_connection *c);
 int pb_sql_compat_register(struct pb_sql *s, struct duck_connection *c);
+/* Called by the one above. */
+int pb_sql_macros_register(struct pb_sql *s, struct duck_connection *c);
 int pb_sql_bounds_register(struct pb_sql *s, struct duck_connection *c);
 
 /* What is said when the time is up. */
