@@ -12,6 +12,26 @@ const struct pb_setting pb_setting_list[PB_SETTING_COUNT] = {
 #undef PB_SETTING
 };
 
+enum pb_setting_whose pb_settings_whose(int index)
+{
+    switch ((enum pb_setting_id)index) {
+    case PB_SET_SAMPLE_INTERVAL:
+    case PB_SET_QUERY_TIMEOUT:
+    case PB_SET_QUERY_MEMORY:
+    case PB_SET_HISTORY_DELAY:
+    case PB_SET_RETENTION_DAYS:
+    case PB_SET_RETENTION:
+    case PB_SET_SERVE_IDLE:
+    case PB_SET_STACKS_NATIVE:
+        return PB_OF_NODE;
+    case PB_SET_STORE_KEEP_HOURS:
+    case PB_SET_STORE_KEEP:
+        return PB_OF_BOTH;
+    default:
+        return PB_OF_PROCESS;
+    }
+}
+
 void pb_settings_init(struct pb_settings *s)
 {
     for (int i = 0; i < PB_SETTING_COUNT; i++)

@@ -51,6 +51,10 @@ struct pb_settings {
     int64_t v[PB_SETTING_COUNT];
 };
 
+/* Who acts on a setting. */
+enum pb_setting_whose { PB_OF_PROCESS, PB_OF_NODE, PB_OF_BOTH };
+enum pb_setting_whose pb_settings_whose(int index);
+
 void pb_settings_init(struct pb_settings *s);
 /* Index of a key of len bytes, or -1. */
 int pb_settings_find(const char *key, size_t len);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/environment.h"
 #include "cli/job.h"
 #include "cli/link.h"
 #include "cli/target.h"
@@ -71,9 +72,26 @@ static int find_target(struct pb_ctx *ctx)
     return pb_target_resolve(ctx);
 }
 
+/* A file for a process that names what only the node acts on would do half of what it says. */
+static int refuse_of_node(struct pb_ctx *ctx, const struct pb_yaml_settings *s)
+{
+    char value[PB_SETTING_VALUE_MAX];
+
+    for (int i = 0; i < PB_SETTING_COUNT; i++) {
+        const char *line;
+
+        if (!s->given[i] || pb_settings_whose(i) != PB_OF_NODE)
+            continue;
+        pb_settings_format(i, s->settings.v[i], value);
+        line = pb_arena_printf(&ctx->arena, "%s=%s", pb_setting_list[i].name, value);
+        return pb_link_of_node(ctx, line, strlen(line));
+    }
+    return 0;
+}
+
 static int run(struct pb_ctx *ctx)
 {
-    const char *path = pb_opt_str(ctx, "config", NULL), *lines = "";
+    const char *path = pb_opt_str(ctx, "config", NULL), *lines = "", *around;
     struct pb_yaml_settings settings;
     struct pb_inject_report report;
     bool there;
@@ -84,7 +102,14 @@ static int run(struct pb_ctx *ctx)
             return -1;
         }
         lines = pb_yaml_settings_lines(&settings, &ctx->arena);
+        if (refuse_of_node(ctx, &settings) < 0)
+            return -1;
     }
+    if (pb_environment_lines(ctx, &around) < 0)
+        return -1;
+    if (*around)
+        lines = pb_arena_printf(&ctx->arena, "%s\n%s", around, lines);
+    pb_environment_tell_running(ctx);
     if (find_target(ctx) < 0)
         return -1;
     if (ctx->nargs && ctx->njob) {

@@ -1,11 +1,13 @@
 /*
- * probing TARGET config - settings of the agent in a process.
+ * probing [TARGET] config - settings of the agent in a process, or of the node.
  */
 #include <string.h>
 
 #include "base/settings.h"
 #include "cli/cmd.h"
 #include "cli/link.h"
+#include "cli/nodelink.h"
+#include "cli/nodestart.h"
 #include "host/nearest.h"
 #include "show/table.h"
 
@@ -25,18 +27,20 @@ const struct pb_cmd pb_cmd_config = {
     .summary = "Display or modify the configuration",
     .details =
         "Without a key lists every setting with its value, its default and what it does; of a\n"
-        "process without probes, or without a target, the defaults. KEY prints one value,\n"
-        "KEY=VALUE sets it until the process ends, and injects the probes first if they are not\n"
-        "there. All that is to be set is checked before anything is. Keys may be written with\n"
-        "probing. in front. At its start the agent reads the environment: PROBING_EVAL_TIMEOUT\n"
-        "is eval.timeout.",
+        "process without probes the defaults, and without a target those of the node. KEY prints\n"
+        "one value, KEY=VALUE sets it until the process ends, and injects the probes first if\n"
+        "they are not there. The settings of the node (retention.days, …) are set without a\n"
+        "target, until it ends. All that is to be set is checked before anything is. Keys may be\n"
+        "written with probing. in front. At its start the agent reads the environment:\n"
+        "PROBING_EVAL_TIMEOUT is eval.timeout.",
     .positionals = positionals,
     .target = PB_TARGET_OPTIONAL,
     .job = PB_JOB_TITLED,
     .remote = true,
     .examples = "probing 4242 config                   # all\n"
                 "probing 4242 config eval.timeout      # one\n"
-                "probing 4242 config eval.timeout=120  # set it\n",
+                "probing 4242 config eval.timeout=120  # set it\n"
+                "probing config retention.days=3       # of the node\n",
     .run = run,
 };
 
@@ -55,10 +59,15 @@ static int unknown(struct pb_ctx *ctx, const char *key)
                       best ? "; nearest: " : "; probing config lists them", best ? best : "");
 }
 
+/* What is to be set, by who acts on it. */
+struct wanted {
+    const char *of_node, *of_process; /* the first of each kind, or NULL */
+};
+
 /* Everything is checked here, so that the nearest name and the limits can be told. */
-static int check(struct pb_ctx *ctx, bool *sets)
+static int check(struct pb_ctx *ctx, struct wanted *w)
 {
-    *sets = false;
+    *w = (struct wanted){0};
     for (int i = 0; i < ctx->nargs; i++) {
         size_t len = strcspn(ctx->args[i], "=");
         char *key = pb_arena_strndup(&ctx->arena, ctx->args[i], len);
@@ -70,10 +79,30 @@ static int check(struct pb_ctx *ctx, bool *sets)
             return unknown(ctx, key);
         if (!ctx->args[i][len])
             continue;
-        *sets = true;
         if (pb_settings_parse(index, value, strlen(value), &parsed, &ctx->err) < 0)
             return -1;
+        if (pb_settings_whose(index) == PB_OF_NODE ||
+            (pb_settings_whose(index) == PB_OF_BOTH && !ctx->target))
+            w->of_node = w->of_node ? w->of_node : ctx->args[i];
+        else
+            w->of_process = w->of_process ? w->of_process : ctx->args[i];
     }
+    return 0;
+}
+
+/* The node's own settings need no target, or one at its address; a process's need a process. */
+static int check_target(struct pb_ctx *ctx, const struct wanted *w)
+{
+    if (w->of_node && (ctx->pid || ctx->scope))
+        return pb_link_of_node(ctx, w->of_node, strlen(w->of_node));
+    if (w->of_process && !ctx->pid && !ctx->remote)
+        return pb_err_set(&ctx->err, PB_USAGE, "%.*s is a setting of processes: whose? give a "
+                                               "target",
+                          (int)strcspn(w->of_process, "="), w->of_process);
+    if (w->of_node && w->of_process)
+        return pb_err_set(&ctx->err, PB_USAGE, "%s is for the node and %s for a process: one "
+                                               "command each",
+                          w->of_node, w->of_process);
     return 0;
 }
 
@@ -148,16 +177,68 @@ static void show(struct pb_ctx *ctx, const struct pb_buf *shown)
         list(ctx, shown);
 }
 
+static void write_set(struct pb_ctx *ctx, struct pb_buf *body)
+{
+    pb_buf_puts(body, "{\"target\":\"all\",\"set\":{");
+    for (int i = 0; i < ctx->nargs; i++) {
+        size_t len = strcspn(ctx->args[i], "=");
+
+        if (!ctx->args[i][len])
+            continue;
+        pb_json_key(body, pb_arena_strndup(&ctx->arena, ctx->args[i], len));
+        pb_json_string(body, ctx->args[i] + len + 1);
+    }
+    pb_buf_puts(body, "}}");
+}
+
+/* The settings in a node's answer, as the lines that an agent would send. */
+static int take_settings(struct pb_ctx *ctx, const struct pb_buf *answer, struct pb_buf *shown)
+{
+    struct pb_json body;
+    const struct pb_json *v;
+
+    if (pb_json_parse(&ctx->arena, answer->data, answer->len, &body, &ctx->err) < 0)
+        return -1;
+    v = pb_json_get(&body, "settings");
+    for (size_t i = 0; v && v->type == PB_J_ARRAY && i < v->n; i++)
+        pb_buf_printf(shown, "%s=%s\n", pb_json_str(&v->items[i], "name", ""),
+                      pb_json_str(&v->items[i], "value", ""));
+    return 0;
+}
+
+/* Reading starts no node: without one there are the defaults. */
+static int ask_node(struct pb_ctx *ctx, bool sets, struct pb_buf *shown)
+{
+    struct pb_buf body = PB_BUF_INIT, answer = PB_BUF_INIT;
+    struct pb_nodeplace place;
+    struct pb_nodelink n = {0};
+    int rc = 0;
+
+    if (!sets && !ctx->remote &&
+        (pb_nodeplace_find(&place, NULL) < 0 || !pb_nodeplace_answers(place.socket)))
+        return 0;
+    if (pb_nodelink_open(ctx, &n) < 0)
+        return -1;
+    if (sets)
+        write_set(ctx, &body);
+    rc = pb_nodelink_ask(ctx, &n, sets ? "POST" : "GET",
+                         sets ? "/api/config" : "/api/config?target=all", body.data, &answer);
+    if (rc == 0)
+        rc = take_settings(ctx, &answer, shown);
+    pb_nodelink_close(&n);
+    pb_buf_finish(&body);
+    pb_buf_finish(&answer);
+    return rc;
+}
+
 /* Reading changes nothing: a process without probes has the defaults. */
 static int connect(struct pb_ctx *ctx, bool sets, struct pb_agent *agent)
 {
     struct pb_err err = {0};
 
-    if (sets && !ctx->pid && !ctx->remote)
-        return pb_err_set(&ctx->err, PB_USAGE, "whose settings? give a target");
     if (sets)
         return pb_link_open(ctx, agent);
-    if ((!ctx->pid && !ctx->remote) || pb_link_find(ctx, agent, &err) == 0)
+    if (pb_link_find(ctx, agent, &err) == 0)
         return 0;
     if (err.code == PB_NO_TARGET) {
         pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena,
@@ -173,13 +254,19 @@ static int run(struct pb_ctx *ctx)
 {
     struct pb_agent agent = {.fd = -1};
     struct pb_buf shown = PB_BUF_INIT;
-    bool sets;
+    struct wanted w;
     int rc;
 
-    if (check(ctx, &sets) < 0 || connect(ctx, sets, &agent) < 0)
+    if (check(ctx, &w) < 0 || check_target(ctx, &w) < 0)
         return -1;
-    rc = agent.fd >= 0 ? ask(ctx, &agent, &shown) : 0;
-    pb_agent_close(&agent);
+    if (w.of_node || (!ctx->pid && !ctx->remote)) {
+        rc = ask_node(ctx, w.of_node, &shown);
+    } else {
+        if (connect(ctx, w.of_process, &agent) < 0)
+            return -1;
+        rc = agent.fd >= 0 ? ask(ctx, &agent, &shown) : 0;
+        pb_agent_close(&agent);
+    }
     if (rc == 0)
         show(ctx, &shown);
     pb_buf_finish(&shown);

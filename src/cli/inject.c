@@ -6,6 +6,7 @@
 
 #include "base/home.h"
 #include "cli/cmd.h"
+#include "cli/environment.h"
 #include "cli/link.h"
 #include "cli/nodestart.h"
 #include "host/agent.h"
@@ -35,12 +36,17 @@ const struct pb_cmd pb_cmd_inject = {
         "Loads the agent into a live CPython (3.6 to 3.14) that nobody prepared for it. A thread\n"
         "is borrowed for about a twentieth of a millisecond, at a moment when it is known to hold\n"
         "no lock that matters; all others run on. It restores itself, so the job goes on whatever\n"
-        "happens to this tool. -v says which thread it was, and for how long it was held.",
+        "happens to this tool. -v says which thread it was, and for how long it was held.\n"
+        "\n"
+        "Settings of the agent in the environment of this command go along, as with -D:\n"
+        "PROBING_SAMPLE_RATE=0.1 is sample_rate. What the process has in its own comes first.",
     .options = options,
     .target = PB_TARGET_PROCESS,
     .job = PB_JOB_EACH,
     .examples = "probing 4242 inject                     # then eval, repl, config\n"
                 "probing 4242 inject -D eval.timeout=60  # with a setting\n"
+                "PROBING_SAMPLE_RATE=0.1 probing 4242 inject\n"
+                "probing job:train.py inject             # all ranks and their workers\n"
                 "probing 4242 inject -l 0.0.0.0:8080     # and reachable from elsewhere\n"
                 "probing 4242 eject                      # undo it\n",
     .run = run,
@@ -68,10 +74,13 @@ static int check_definitions(struct pb_ctx *ctx, const char *lines)
     while (*lines) {
         size_t len = strcspn(lines, "\n");
         const char *equals = memchr(lines, '=', len);
+        int index = equals ? pb_settings_find(lines, (size_t)(equals - lines)) : -1;
 
         if (!equals || equals == lines)
             return pb_err_set(&ctx->err, PB_USAGE, "--define: '%.*s' is not KEY=VALUE", (int)len,
                               lines);
+        if (index >= 0 && pb_settings_whose(index) == PB_OF_NODE)
+            return pb_link_of_node(ctx, lines, len);
         lines += len + (lines[len] == '\n');
     }
     return 0;
@@ -107,12 +116,17 @@ static int open_address(struct pb_ctx *ctx)
 
 static int run(struct pb_ctx *ctx)
 {
-    const char *lines = pb_opt_str(ctx, "define", "");
+    const char *lines = pb_opt_str(ctx, "define", ""), *around;
     int timeout_ms = (int)(pb_opt_num(ctx, "timeout", PB_INJECT_TIMEOUT_MS / 1000.0) * 1000);
     struct pb_inject_report report;
 
     if (refuse_empty_options(ctx) < 0 || check_definitions(ctx, lines) < 0 ||
-        pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
+        pb_environment_lines(ctx, &around) < 0)
+        return -1;
+    if (*around)
+        lines = pb_arena_printf(&ctx->arena, "%s%s%s", around, *lines ? "\n" : "", lines);
+    pb_environment_tell_running(ctx);
+    if (pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
         return -1;
     if (pb_agent_present(ctx->pid)) {
         if (pb_link_apply(ctx, lines) < 0)

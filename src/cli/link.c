@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/environment.h"
 #include "cli/nodelink.h"
 #include "host/proc.h"
 #include "inject/inject.h"
@@ -70,6 +71,7 @@ int pb_link_open(struct pb_ctx *ctx, struct pb_agent *a)
 {
     struct pb_inject_report report;
     struct pb_err err = {0};
+    const char *lines;
 
     *a = (struct pb_agent){.fd = -1};
     if (ctx->remote)
@@ -80,11 +82,20 @@ int pb_link_open(struct pb_ctx *ctx, struct pb_agent *a)
         ctx->err = err;
         return -1;
     }
-    if (pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0 ||
-        pb_inject_agent(ctx->pid, "", 0, false, &report, &ctx->err) < 0)
+    if (pb_environment_lines(ctx, &lines) < 0 ||
+        pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0 ||
+        pb_inject_agent(ctx->pid, lines, 0, false, &report, &ctx->err) < 0)
         return -1;
     injected(ctx);
     return pb_agent_open(a, ctx->pid, OPEN_TIMEOUT_MS, &ctx->err);
+}
+
+int pb_link_of_node(struct pb_ctx *ctx, const char *line, size_t len)
+{
+    ctx->note = ""; /* the line says it all: no usage */
+    return pb_err_set(&ctx->err, PB_USAGE, "%.*s is a setting of the node, not of a process: "
+                                           "probing config %.*s",
+                      (int)strcspn(line, "="), line, (int)len, line);
 }
 
 int pb_link_apply(struct pb_ctx *ctx, const char *lines)

@@ -20,6 +20,8 @@ int pb_link_find(struct pb_ctx *ctx, struct pb_agent *a, struct pb_err *err);
 /* The target in messages: its pid, or as the user wrote it when it is remote. */
 const char *pb_link_who(struct pb_ctx *ctx);
 
+/* Refuses "key=value", len bytes: a process would not act on it, its node does. */
+int pb_link_of_node(struct pb_ctx *ctx, const char *line, size_t len);
 /* Hands "key=value" lines to an agent that is there already; none: nothing to do. */
 int pb_link_apply(struct pb_ctx *ctx, const char *lines);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/environment.h"
 #include "cli/sqltext.h"
 #include "node/http/server.h"
 #include "node/node.h"
@@ -98,8 +99,10 @@ static int open_local(struct pb_ctx *ctx, struct pb_nodelink *n)
     if (pb_node_data_dir(data, sizeof data, &ctx->err) < 0 ||
         pb_node_socket_path(path, sizeof path, data, &ctx->err) < 0)
         return -1;
-    if (pb_http_connect(&n->http, &where, CONNECT_TIMEOUT_MS, NULL) == 0)
+    if (pb_http_connect(&n->http, &where, CONNECT_TIMEOUT_MS, NULL) == 0) {
+        pb_environment_tell(ctx, n);
         return 0;
+    }
     if (pb_nodelink_start(ctx) < 0)
         return -1;
     return pb_http_connect(&n->http, &where, CONNECT_TIMEOUT_MS, &ctx->err);

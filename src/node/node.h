@@ -46,6 +46,7 @@ struct pb_node {
     uint64_t started_ns; /* monotonic */
     int stop_fd;         /* becomes readable when pb_node_stop was called */
     _Atomic int64_t settings[PB_SETTING_COUNT];    /* the node's own; read by pb_node_setting */
+    _Atomic bool chosen[PB_SETTING_COUNT]; /* set by hand: no command's environment changes it */
     _Atomic uint64_t queries, rows_out, bytes_out; /* probing.cost */
 };
 
@@ -84,6 +85,9 @@ int pb_node_get(struct pb_node *n, const struct pb_scope *scope, const char *key
                 struct pb_arena *a, struct pb_node_value **ret, size_t *ret_n, struct pb_err *err);
 int pb_node_set(struct pb_node *n, const struct pb_scope *scope, const char *key,
                 const char *value, struct pb_err *err);
+/* As a command's environment says: for the node itself, unless it was set by hand. */
+int pb_node_suggest(struct pb_node *n, const struct pb_scope *scope, const char *key,
+                    const char *value, struct pb_err *err);
 
 /* Removes what ended processes left and nobody needs; now and then. */
 void pb_node_tidy(struct pb_node *n);

@@ -8,12 +8,13 @@
 
 #define AGENT_TIMEOUT_MS 3000
 
-/* The one living process whose settings are meant, 0 for the node's own. */
+/* The living process whose settings are meant, the first of several; 0 for the node's own. */
 static pid_t whose(const struct pb_scope *scope)
 {
-    if (!scope || pb_scope_is_node(scope) || scope->nprocesses != 1 || !scope->processes[0].live)
-        return 0;
-    return scope->processes[0].pid;
+    for (size_t i = 0; scope && !pb_scope_is_node(scope) && i < scope->nprocesses; i++)
+        if (scope->processes[i].live)
+            return scope->processes[i].pid;
+    return 0;
 }
 
 static void collect(int fd, const void *data, size_t len, void *arg)
@@ -88,13 +89,22 @@ int pb_node_settings_read(struct pb_node *n, const struct pb_scope *scope, struc
     return rc;
 }
 
-static int set_own(struct pb_node *n, const char *line, struct pb_err *err)
+static int set_own(struct pb_node *n, int index, const char *line, struct pb_err *err)
 {
     struct pb_settings s;
+    int64_t before;
 
+    if (pb_settings_whose(index) == PB_OF_PROCESS)
+        return pb_err_set(err, PB_USAGE, "%s is a setting of processes: give a target",
+                          pb_setting_list[index].name);
     pb_node_settings_read(n, NULL, &s, NULL);
+    before = s.v[index];
     if (pb_settings_apply(&s, line, strlen(line), err) < 0)
         return -1;
+    if (index == PB_SET_QUERY_MEMORY && s.v[index] != before)
+        return pb_err_set(err, PB_USAGE, "query.memory_mb is read when a node starts: "
+                                         "PROBING_QUERY_MEMORY_MB=%lld, after probing serve --stop",
+                          (long long)s.v[index]);
     for (int i = 0; i < PB_SETTING_COUNT; i++)
         atomic_store(&n->settings[i], s.v[i]);
     if (n->archive)
@@ -102,30 +112,72 @@ static int set_own(struct pb_node *n, const char *line, struct pb_err *err)
     return 0;
 }
 
+/* Every living process in scope; the first that refuses ends it, and is named. */
+static int set_each(const struct pb_scope *scope, const char *line, struct pb_err *err)
+{
+    size_t told = 0;
+
+    for (size_t i = 0; i < scope->nprocesses; i++) {
+        struct pb_buf shown = PB_BUF_INIT;
+        int rc = 0;
+
+        if (!scope->processes[i].live)
+            continue;
+        rc = ask_agent(scope->processes[i].pid, scope->client, line, &shown, err);
+        pb_buf_finish(&shown);
+        if (rc < 0 && told)
+            return pb_err_prefix(err, "set in %zu processes, then", told);
+        if (rc < 0)
+            return -1;
+        told++;
+    }
+    return told ? 0 : pb_err_set(err, PB_NO_TARGET, "%d: has ended; only its rows are left",
+                                 scope->nprocesses ? (int)scope->processes[0].pid : 0);
+}
+
 int pb_node_settings_write(struct pb_node *n, const struct pb_scope *scope, const char *line,
                            struct pb_err *err)
 {
     size_t len = strcspn(line, "=");
-    pid_t pid = whose(scope);
-    struct pb_buf shown = PB_BUF_INIT;
     struct pb_settings checked;
-    int rc;
+    int index, rc;
 
     while (len && line[len - 1] == ' ')
         len--;
-    if (pb_settings_find(line, len) < 0)
+    index = pb_settings_find(line, len);
+    if (index < 0)
         return unknown(line, len, err);
     if (scope && scope->no_control)
         return pb_err_set(err, PB_DENIED, "settings can be changed with a token of scope control");
-    if (!pid && scope && scope->bounded)
+    if (scope && scope->bounded && pb_scope_is_node(scope))
         return pb_err_set(err, PB_DENIED, "the node's own settings are out of this token's reach");
-    if (!pid)
-        return set_own(n, line, err);
+    if (!scope || pb_scope_is_node(scope)) {
+        rc = set_own(n, index, line, err);
+        if (rc == 0)
+            atomic_store(&n->chosen[index], true);
+        return rc;
+    }
+    if (pb_settings_whose(index) == PB_OF_NODE)
+        return pb_err_set(err, PB_USAGE, "%s is a setting of the node, not of a process: set it "
+                                         "without a target", pb_setting_list[index].name);
     pb_settings_init(&checked);
     if (pb_settings_apply(&checked, line, strlen(line), err) < 0)
         return -1;
-    rc = ask_agent(pid, scope->client, line, &shown, err);
-    pb_buf_finish(&shown);
+    return set_each(scope, line, err);
+}
+
+int pb_node_suggest(struct pb_node *n, const struct pb_scope *scope, const char *key,
+                    const char *value, struct pb_err *err)
+{
+    int index = pb_settings_find(key, strlen(key));
+    struct pb_arena a = PB_ARENA_INIT;
+    int rc = 0;
+
+    if (!pb_scope_is_node(scope) || scope->bounded || scope->no_control)
+        return pb_err_set(err, PB_DENIED, "the node's own settings are out of this token's reach");
+    if (index >= 0 && !atomic_load(&n->chosen[index]))
+        rc = set_own(n, index, pb_arena_printf(&a, "%s=%s", key, value), err);
+    pb_arena_finish(&a);
     return rc;
 }
 

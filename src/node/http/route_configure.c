@@ -52,12 +52,26 @@ static int check(const struct pb_json *set, struct pb_err *err)
     return 0;
 }
 
+/* What a command has in its environment: all that can be are set, the first reason stays. */
+static int suggest_all(struct pb_request *rq, const struct pb_scope *scope,
+                       const struct pb_json *set, struct pb_err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < set->n; i++)
+        if (pb_node_suggest(rq->node, scope, set->items[i].key, as_text(&set->items[i]), err) < 0)
+            rc = -1;
+    return rc;
+}
+
 static int set_all(struct pb_request *rq, const struct pb_scope *scope, struct pb_err *err)
 {
     const struct pb_json *set = pb_json_get(rq->body, "set");
 
     if (check(set, err) < 0)
         return -1;
+    if (pb_json_flag(rq->body, "environment", false))
+        return suggest_all(rq, scope, set, err);
     /* Unknown keys first: those fail whatever the others say. */
     for (int known = 0; known < 2; known++)
         for (size_t i = 0; i < set->n; i++) {

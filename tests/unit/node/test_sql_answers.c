@@ -119,8 +119,10 @@ static void settings_are_read_and_set(void **state)
     sql_open(f, false);
     sql_gives(f, PB_FORMAT_NDJSON, "SET probing.query.timeout = 30; show probing.query.timeout",
               "{\"name\":\"probing.query.timeout\",\"value\":\"30\"}\n");
-    sql_gives(f, PB_FORMAT_CSV, "set agent.collect to 'off'; show agent.collect",
-              "\nname,value\nprobing.agent.collect,off\n");
+    sql_gives(f, PB_FORMAT_CSV, "set stacks.native to 'on'; show stacks.native",
+              "\nname,value\nprobing.stacks.native,on\n");
+    sql_fails(f, "set agent.collect = off",
+              "agent.collect is a setting of processes: give a target", 20);
     sql_fails(f, "select 1; set query.timeot = 3",
               "unknown setting 'query.timeot'. Did you mean 'query.timeout'?", 14);
     sql_fails(f, "set memory_limit = '1TB'", "unknown setting 'memory_limit'", 4);
