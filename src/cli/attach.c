@@ -47,6 +47,7 @@ const struct pb_cmd pb_cmd_attach = {
     .positionals = positionals,
     .target = PB_TARGET_OPTIONAL,
     .job = PB_JOB_EACH,
+    .remote = true,
     .examples = "probing attach 4242 --config probes.yaml\n"
                 "probing 4242 attach --config probes.yaml  # the same",
     .run = run,
@@ -61,7 +62,7 @@ static bool from_environment(const char *target)
 static int find_target(struct pb_ctx *ctx)
 {
     if (ctx->nargs == 0) {
-        if (ctx->pid)
+        if (ctx->pid || ctx->remote)
             return 0;
         return pb_err_set(&ctx->err, PB_USAGE, "attach: TARGET is missing");
     }
@@ -89,12 +90,11 @@ static int refuse_of_node(struct pb_ctx *ctx, const struct pb_yaml_settings *s)
     return 0;
 }
 
-static int run(struct pb_ctx *ctx)
+/* What the file and the environment say, the file last. */
+static int read_settings(struct pb_ctx *ctx, const char **ret_lines)
 {
     const char *path = pb_opt_str(ctx, "config", NULL), *lines = "", *around;
     struct pb_yaml_settings settings;
-    struct pb_inject_report report;
-    bool there;
 
     if (path) {
         if (pb_yaml_settings_read(&settings, path, &ctx->arena, &ctx->err) < 0) {
@@ -107,25 +107,39 @@ static int run(struct pb_ctx *ctx)
     }
     if (pb_environment_lines(ctx, &around) < 0)
         return -1;
-    if (*around)
-        lines = pb_arena_printf(&ctx->arena, "%s\n%s", around, lines);
+    *ret_lines = *around ? pb_arena_printf(&ctx->arena, "%s\n%s", around, lines) : lines;
+    return 0;
+}
+
+static int load(struct pb_ctx *ctx, const char *lines, bool *ret_there)
+{
+    struct pb_inject_report report;
+
     pb_environment_tell_running(ctx);
-    if (find_target(ctx) < 0)
+    if (pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
+        return -1;
+    *ret_there = pb_agent_present(ctx->pid);
+    return *ret_there ? pb_link_apply(ctx, lines)
+                      : pb_inject_agent(ctx->pid, lines, 0, false, &report, &ctx->err);
+}
+
+static int run(struct pb_ctx *ctx)
+{
+    const char *lines;
+    bool there;
+
+    if (read_settings(ctx, &lines) < 0 || find_target(ctx) < 0)
         return -1;
     if (ctx->nargs && ctx->njob) {
         ctx->nargs = 0; /* from now on the target is each process of the job */
         return pb_job_run(ctx);
     }
-    if (pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
-        return -1;
-    there = pb_agent_present(ctx->pid);
-    if (there ? pb_link_apply(ctx, lines) < 0
-              : pb_inject_agent(ctx->pid, lines, 0, false, &report, &ctx->err) < 0)
+    if (ctx->remote ? pb_link_load_remote(ctx, lines, &there) < 0 : load(ctx, lines, &there) < 0)
         return -1;
     if (there)
-        pb_print_f(&ctx->out, "Probes are already in process %d%s\n", (int)ctx->pid,
+        pb_print_f(&ctx->out, "Probes are already in process %s%s\n", pb_link_who(ctx),
                    *lines ? "; settings applied" : "");
     else
-        pb_print_f(&ctx->out, "Successfully injected probes into process %d\n", (int)ctx->pid);
+        pb_print_f(&ctx->out, "Successfully injected probes into process %s\n", pb_link_who(ctx));
     return 0;
 }

@@ -43,11 +43,13 @@ const struct pb_cmd pb_cmd_inject = {
     .options = options,
     .target = PB_TARGET_PROCESS,
     .job = PB_JOB_EACH,
+    .remote = true,
     .examples = "probing 4242 inject                     # then eval, repl, config\n"
                 "probing 4242 inject -D eval.timeout=60  # with a setting\n"
                 "PROBING_SAMPLE_RATE=0.1 probing 4242 inject\n"
                 "probing job:train.py inject             # all ranks and their workers\n"
                 "probing 4242 inject -l 0.0.0.0:8080     # and reachable from elsewhere\n"
+                "probing host:8080/4242 inject           # through a node elsewhere\n"
                 "probing 4242 eject                      # undo it\n",
     .run = run,
 };
@@ -114,6 +116,25 @@ static int open_address(struct pb_ctx *ctx)
     return 0;
 }
 
+/* The node at the other end does it; what only works on that machine is refused. */
+static int run_remote(struct pb_ctx *ctx, const char *lines)
+{
+    static const char *const here_only[] = {"listen", "force", "timeout"};
+    bool there;
+
+    for (size_t i = 0; i < sizeof here_only / sizeof *here_only; i++)
+        if (pb_opt_flag(ctx, here_only[i]))
+            return pb_err_set(&ctx->err, PB_USAGE, "--%s works on the target's own machine only, "
+                                                   "not on %s", here_only[i], ctx->target);
+    if (pb_link_load_remote(ctx, lines, &there) < 0)
+        return -1;
+    pb_print_f(&ctx->out,
+               there ? "Probes are already in process %s%s\n"
+                     : "Successfully injected probes into process %s\n",
+               ctx->target, *lines ? "; options applied" : "");
+    return 0;
+}
+
 static int run(struct pb_ctx *ctx)
 {
     const char *lines = pb_opt_str(ctx, "define", ""), *around;
@@ -125,6 +146,8 @@ static int run(struct pb_ctx *ctx)
         return -1;
     if (*around)
         lines = pb_arena_printf(&ctx->arena, "%s%s%s", around, *lines ? "\n" : "", lines);
+    if (ctx->remote)
+        return run_remote(ctx, lines);
     pb_environment_tell_running(ctx);
     if (pb_proc_check_access(ctx->pid, ctx->command_line, &ctx->err) < 0)
         return -1;

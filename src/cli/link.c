@@ -98,10 +98,23 @@ int pb_link_of_node(struct pb_ctx *ctx, const char *line, size_t len)
                       (int)strcspn(line, "="), line, (int)len, line);
 }
 
-int pb_link_apply(struct pb_ctx *ctx, const char *lines)
+static int send_lines(struct pb_ctx *ctx, struct pb_agent *agent, const char *lines)
 {
     enum pb_wire_result result = PB_WIRE_OK;
     const char *why = NULL;
+    int rc = 0;
+
+    if (*lines)
+        rc = pb_agent_ask(agent, PB_WIRE_CONFIG, NULL, 0, lines, strlen(lines), APPLY_TIMEOUT_MS,
+                          NULL, NULL, &ctx->arena, &result, &why, &ctx->err);
+    if (rc == 0 && result != PB_WIRE_OK)
+        rc = pb_err_set(&ctx->err, PB_FAIL, "%s: %s", pb_link_who(ctx),
+                        why && *why ? why : "the agent refused the settings");
+    return rc;
+}
+
+int pb_link_apply(struct pb_ctx *ctx, const char *lines)
+{
     struct pb_agent agent;
     int rc;
 
@@ -109,12 +122,26 @@ int pb_link_apply(struct pb_ctx *ctx, const char *lines)
         return 0;
     if (pb_agent_open(&agent, ctx->pid, APPLY_TIMEOUT_MS, &ctx->err) < 0)
         return -1;
-    rc = pb_agent_ask(&agent, PB_WIRE_CONFIG, NULL, 0, lines, strlen(lines), APPLY_TIMEOUT_MS,
-                      NULL, NULL, &ctx->arena, &result, &why, &ctx->err);
+    rc = send_lines(ctx, &agent, lines);
     pb_agent_close(&agent);
-    if (rc == 0 && result != PB_WIRE_OK)
-        rc = pb_err_set(&ctx->err, PB_FAIL, "%d: %s", (int)ctx->pid,
-                        why && *why ? why : "the agent refused the settings");
+    return rc;
+}
+
+int pb_link_load_remote(struct pb_ctx *ctx, const char *lines, bool *ret_there)
+{
+    struct pb_agent agent;
+    struct pb_err err = {0};
+    int rc;
+
+    *ret_there = pb_link_find(ctx, &agent, &err) == 0;
+    if (!*ret_there && err.code != PB_NO_TARGET) {
+        ctx->err = err;
+        return -1;
+    }
+    if (!*ret_there && pb_link_open(ctx, &agent) < 0)
+        return -1;
+    rc = send_lines(ctx, &agent, lines);
+    pb_agent_close(&agent);
     return rc;
 }
 

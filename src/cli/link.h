@@ -24,6 +24,11 @@ const char *pb_link_who(struct pb_ctx *ctx);
 int pb_link_of_node(struct pb_ctx *ctx, const char *line, size_t len);
 /* Hands "key=value" lines to an agent that is there already; none: nothing to do. */
 int pb_link_apply(struct pb_ctx *ctx, const char *lines);
+/*
+ * Through the node at ctx->remote: loads the agent there unless it is, and applies the lines.
+ * *ret_there: it was.
+ */
+int pb_link_load_remote(struct pb_ctx *ctx, const char *lines, bool *ret_there);
 
 struct pb_link_eval {
     const char *code;

@@ -1,6 +1,7 @@
 """A target at host:port: the commands work as on the machine itself, with the token."""
 import json
 import os
+import re
 import socket
 import subprocess
 
@@ -136,6 +137,46 @@ def test_nobody_there(far):
 
 
 def test_what_needs_the_machine_itself(far):
-    for words in (["inject"], ["eject"], ["attach"]):
+    for words in (["inject", "--force"], ["inject", "-l", "127.0.0.1:0"]):
         answer = far.run(far.at, *words)
         assert answer.returncode == 2 and "own machine" in answer.stderr
+
+
+def whole_node(far):
+    """An address that is no process's own."""
+    return re.search(r"listening on (\S+)\n",
+                     far.node.text("serve", "--listen", "127.0.0.1:0")).group(1)
+
+
+def test_load_and_unload(far, any_py, start, tmp_path):
+    """inject, attach and eject by address, of any process that the node there may touch."""
+    other = start(agents.Probed, any_py)
+    name = "%s/%d" % (whole_node(far), other.pid)
+    assert far.run(name, "inject", token=False).returncode == 3
+    assert other.threads() == 1
+    assert far.text(name, "inject", "-D", "eval.timeout=9") == (
+        "Successfully injected probes into process %s\n" % name)
+    assert other.threads() > 1 and far.text(name, "config", "eval.timeout") == "9\n"
+    assert far.text(name, "inject", env={"PROBING_SAMPLE_RATE": "0.5"}) == (
+        "Probes are already in process %s; options applied\n" % name)
+    assert far.text(name, "config", "sample_rate") == "0.5\n"
+    path = tmp_path / "probes.yaml"
+    path.write_text("probing:\n  eval.timeout: 8\n")
+    assert far.text("attach", name, "--config", path) == (
+        "Probes are already in process %s; settings applied\n" % name)
+    assert far.text(name, "config", "eval.timeout") == "8\n"
+    assert far.text(name, "eject") == "Removed probes from process %s\n" % name
+    assert other.threads() == 1
+    answer = far.run(name, "eject")
+    assert (answer.returncode, answer.stderr) == (
+        1, "probing: %s: there are no probes in this process\n" % name)
+    answer = far.run(name, "inject", "-l", "127.0.0.1:0")
+    assert answer.returncode == 2 and "--listen works on the target's own machine" in answer.stderr
+
+
+def test_the_node_s_settings_by_address(far):
+    assert far.text(whole_node(far), "config", "retention.days=6") == ""
+    assert far.node.text("config", "retention.days") == "6\n"
+    # The port of a process is for that process.
+    assert far.run(far.at, "config", "retention.days=5").returncode == 3
+    assert far.node.text("config", "retention.days") == "6\n"
