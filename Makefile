@@ -6,9 +6,9 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 VENV := build/venv
 PYTHON_TOOLS = $(VENV)/bin/python
 
-.PHONY: all release wheel dev test demo bench lint format install uninstall clean asan tsan fuzz
+.PHONY: all build release wheel dev test demo bench lint format install uninstall clean asan tsan fuzz
 
-all: release
+all build: release
 
 release:
 	@tools/setup build
