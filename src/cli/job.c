@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/dead.h"
+#include "host/proc.h"
 #include "unwind/processes.h"
 
 /* Options of the interpreter that take the next word. */
@@ -116,7 +117,10 @@ static int nobody(struct pb_ctx *ctx, const char *script)
                       ctx->cmd->job == PB_JOB_TOGETHER ? "; one that ended: --dead" : "");
 }
 
-/* The pids, joined by commas, and with --dead the ids of the ended ones. */
+/*
+ * The pids, joined by commas, and with --dead the ids of the ended ones. A worker may end before
+ * the node looks for it: the mark says that it is no error then.
+ */
 static int scope_of(struct pb_ctx *ctx, const char *script)
 {
     struct pb_buf b = PB_BUF_INIT;
@@ -125,7 +129,7 @@ static int scope_of(struct pb_ctx *ctx, const char *script)
     int rc = 0;
 
     for (size_t i = 0; i < ctx->njob; i++)
-        pb_buf_printf(&b, "%s%d", i ? "," : "", (int)ctx->job[i].pid);
+        pb_buf_printf(&b, "%s%d?", i ? "," : "", (int)ctx->job[i].pid);
     if (pb_opt_flag(ctx, "dead"))
         rc = pb_dead_of_script(ctx, script, &ended, &nended);
     for (size_t i = 0; i < nended; i++)
@@ -168,6 +172,7 @@ int pb_job_resolve(struct pb_ctx *ctx, const char *script)
     if (s.n < 0)
         return -1;
     s.v = v;
+    ctx->njob = 0;
     s.in = PB_NEW_N(&ctx->arena, bool, (size_t)s.n + 1);
     ctx->job = PB_NEW_N(&ctx->arena, struct pb_ctx_process, (size_t)s.n + 1);
     for (int i = 0; i < s.n; i++) {
@@ -188,6 +193,17 @@ int pb_job_resolve(struct pb_ctx *ctx, const char *script)
 static bool wants_json(const struct pb_ctx *ctx)
 {
     return pb_opt_flag(ctx, "json") || strcmp(pb_opt_str(ctx, "format", ""), "json") == 0;
+}
+
+/* Workers come and go: one that is gone needs nothing any more, which is said and no failure. */
+static bool ended_meanwhile(struct pb_ctx *ctx, pid_t pid)
+{
+    struct pb_proc_stat st;
+
+    if (pb_proc_stat(&st, pid, 0, NULL) == 0 && st.state != 'Z' && st.state != 'X')
+        return false;
+    pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena, "probing: %d: ended meanwhile", (int)pid));
+    return true;
 }
 
 static void say_failed(struct pb_ctx *ctx, pid_t pid)
@@ -248,9 +264,11 @@ int pb_job_run(struct pb_ctx *ctx)
     for (size_t i = 0; i < ctx->njob && !ctx->interrupted; i++) {
         if (run_one(ctx, &ctx->job[i], json, &first) == 0)
             continue;
-        code = code == PB_OK ? ctx->err.code : code;
-        failed++;
-        say_failed(ctx, ctx->job[i].pid);
+        if (!ended_meanwhile(ctx, ctx->job[i].pid)) {
+            code = code == PB_OK ? ctx->err.code : code;
+            failed++;
+            say_failed(ctx, ctx->job[i].pid);
+        }
         ctx->err = (struct pb_err){0};
         ctx->note = NULL;
     }

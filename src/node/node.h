@@ -55,7 +55,8 @@ void pb_node_destroy(struct pb_node *n);
 
 /*
  * From "1234", "1234-5678", or a list of them joined by commas (NULL or "": all) to a scope.
- * A bare pid means the living process, else the one of that number that died last.
+ * A bare pid means the living process, else the one of that number that died last. One with a
+ * question mark behind it is left out when there is none, as long as there is another.
  */
 int pb_node_scope(struct pb_node *n, const char *target, struct pb_arena *a,
                   struct pb_scope *ret, struct pb_err *err);

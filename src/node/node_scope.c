@@ -195,6 +195,17 @@ static int find_word(struct search *s, const char *word, struct pb_scope_process
     return find(s, ret, err);
 }
 
+/* Takes the mark off "1234?": a process of a job, which may have ended since it was listed. */
+static bool is_optional(char *word)
+{
+    size_t len = strlen(word);
+
+    if (!len || word[len - 1] != '?')
+        return false;
+    word[len - 1] = '\0';
+    return true;
+}
+
 int pb_node_scope(struct pb_node *n, const char *target, struct pb_arena *a,
                   struct pb_scope *ret, struct pb_err *err)
 {
@@ -215,12 +226,19 @@ int pb_node_scope(struct pb_node *n, const char *target, struct pb_arena *a,
     words = pb_arena_strdup(a, target);
     s.stores = pb_discover_take(n->discover, 0);
     while (rc == 0 && (word = strsep(&words, ","))) {
-        rc = find_word(&s, word, &one, err);
+        bool optional = is_optional(word);
+        struct pb_err missing = {0};
+
+        rc = find_word(&s, word, &one, optional ? &missing : err);
         *ret = (struct pb_scope){.processes = v, .nprocesses = used};
         if (rc == 0 && !pb_scope_has_id(ret, one.id))
             v[used++] = one;
+        if (rc < 0 && optional)
+            rc = 0;
     }
     pb_stores_drop(s.stores);
     *ret = (struct pb_scope){.processes = v, .nprocesses = used};
+    if (rc == 0 && !used)
+        return pb_err_set(err, PB_NO_TARGET, "all of these processes have ended and left no rows");
     return rc;
 }

@@ -339,6 +339,10 @@ void pb_why_empty(struct pb_node *n, const struct pb_scope *scope, const char *s
     if (done->rows > 1)
         return;
     count = pb_sql_sources(n->sql, sql, &w.arena, &v);
+    if (!count) {
+        pb_arena_finish(&w.arena);
+        return;
+    }
     w.stores = pb_discover_take(n->discover, 100);
     for (size_t i = 0; i < count; i++) {
         if (done->rows == 0 && v[i].live) {

@@ -151,6 +151,32 @@ def test_living_ones_unless_dead(job):
     assert job.node.rows(outside) == []
 
 
+def test_workers_that_come_and_go(any_py, start, tmp_path):
+    """One that ends between the listing and the question is no error."""
+    script = tmp_path / "churning_job.py"
+    script.write_text(
+        "import os, time\n"
+        "print('ready', os.getpid(), flush=True)\n"
+        "while True:\n"
+        "    pid = os.fork()\n"
+        "    if not pid:\n"
+        "        time.sleep(0.004)\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(pid, 0)\n")
+    target = start(harness.Target, [any_py.command, str(script)])
+    node = Node(tmp_path)
+    try:
+        for _ in range(12):
+            answer = node("job:churning_job.py", "query", "-f", "json",
+                          "SELECT pid FROM system.process")
+            assert answer.returncode == 0, answer.stderr
+            assert target.pid in [row["pid"] for row in json.loads(answer.stdout)]
+        answer = node("job:churning_job.py", "backtrace")
+        assert answer.returncode == 0 and "process %d" % target.pid in answer.stdout, answer.stderr
+    finally:
+        node.stop()
+
+
 def test_a_whole_job_that_ended(job):
     job("inject")
     agents.eventually(lambda: len(json.loads(job(
