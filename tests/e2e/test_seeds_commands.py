@@ -102,6 +102,13 @@ WHERE timestamp > now() - interval '5 minutes'
 GROUP BY operation_name
 ORDER BY avg_duration DESC
 LIMIT 10"''', 0, ROWS, r"^$"),
+    # As written it needs gc in __main__, and a loss there: the prompt says which name is missing.
+    ('''probing -t <pid> repl <<'EOF'
+model = [m for m in gc.get_objects() if isinstance(m, torch.nn.Module)][0]
+print(sum(p.numel() for p in model.parameters()))
+print(torch.cuda.memory_allocated() / 1e9, "GB")
+print(loss.item())
+EOF''', 1, SAID, r"NameError: name '(gc|loss)' is not defined"),
     ('''probing -t <pid> repl <<'EOF'
 model = [m for m in __import__('gc').get_objects() if isinstance(m, torch.nn.Module)][0]
 print(sum(p.numel() for p in model.parameters()))

@@ -257,3 +257,16 @@ def test_tokens_of_the_other(users):
     assert answer.returncode == 3
     os.chmod(one.folder + "/config/probing/token", 0o600)
     assert two.run(at, "query", "SELECT 1", env={"PROBING_TOKEN": mine}).returncode == 0
+
+
+def test_a_job_is_one_user_s(users):
+    """Two users may run scripts of one name; root is asked which one is meant."""
+    for user in users:
+        answer = user.run("job:probed.py", "backtrace", "--json")
+        assert answer.returncode == 0, answer.stderr
+        assert [one["pid"] for one in json.loads(answer.stdout)] == [user.pid]
+    answer = harness.probing("job:probed.py", "inject")
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("probing: 'probed.py' is a job of several users; give pids\n")
+    for user in users:
+        assert str(user.pid) in answer.stderr
