@@ -130,13 +130,16 @@ static long last_number(const char *line)
 static void parse_status(struct pb_proc_status *ret, pid_t pid, const char *text)
 {
     const char *v;
-    unsigned uid = 0, euid = 0;
+    unsigned uid = 0, euid = 0, suid = 0, gid = 0, egid = 0;
 
     *ret = (struct pb_proc_status){.ns_pid = pid, .tgid = pid};
-    if ((v = status_field(text, "Uid")) && sscanf(v, "%u %u", &uid, &euid) == 2) {
+    if ((v = status_field(text, "Uid")) && sscanf(v, "%u %u %u", &uid, &euid, &suid) == 3) {
         ret->uid = uid;
         ret->euid = euid;
+        ret->suid = suid;
     }
+    if ((v = status_field(text, "Gid")) && sscanf(v, "%u %u", &gid, &egid) == 2)
+        ret->egid = egid;
     if ((v = status_field(text, "Tgid")))
         ret->tgid = (pid_t)strtol(v, NULL, 10);
     if ((v = status_field(text, "TracerPid")))

@@ -30,7 +30,8 @@ struct pb_proc_stat {
 };
 
 struct pb_proc_status {
-    uid_t uid, euid;
+    uid_t uid, euid, suid;
+    gid_t egid;
     pid_t tgid; /* the process, when pid names one of its threads */
     pid_t tracer;
     pid_t ns_pid; /* pid in its innermost namespace; equals pid outside containers */

@@ -5,11 +5,9 @@
  * filled. Whatever happens to the tool, the thread ends by itself.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,12 +20,10 @@
 #define GRACE_NS 2000000000ull
 #define END_NS 50000000ull
 
+/* Into the memory that was opened at the start: never that of a program started since. */
 static bool put(struct pb_injection *in, size_t at, const void *data, size_t len)
 {
-    struct iovec local = {(void *)(uintptr_t)data, len};
-    struct iovec remote = {(void *)(uintptr_t)(in->block.arena + at), len};
-
-    return process_vm_writev(in->pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+    return pwrite(in->fd, data, len, (off_t)(in->block.arena + at)) == (ssize_t)len;
 }
 
 static bool put_word(struct pb_injection *in, size_t at, uint32_t value)
@@ -74,15 +70,12 @@ static int deliver_library(struct pb_injection *in, int fd, struct pb_err *err)
 {
     const char *data = in->o->library;
     size_t done = 0;
-    char path[64];
-    int to, e = 0;
+    int to = pb_handover_file(in, fd, err), e = 0;
 
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)in->pid, fd);
-    to = open(path, O_WRONLY | O_CLOEXEC);
     if (to < 0)
-        return pb_err_set(err, PB_FAIL, "the library cannot be handed over: %s", strerror(errno));
+        return -1;
     while (done < in->o->library_size && !e) {
-        ssize_t n = write(to, data + done, in->o->library_size - done);
+        ssize_t n = pwrite(to, data + done, in->o->library_size - done, (off_t)done);
 
         if (n > 0)
             done += (size_t)n;

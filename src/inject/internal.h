@@ -81,6 +81,14 @@ uint64_t pb_place_loaded(struct pb_injection *in);
 
 /* handover.c: from the new thread's first word to the entry function's answer. */
 int pb_handover(struct pb_injection *in, struct pb_err *err);
+/*
+ * handover_file.c: a descriptor of the file in memory that the target has under this number, as
+ * it says; -1 when it is anything but an empty one of its own user's making. The two ways behind
+ * it, for kernels with pidfd_getfd and without, return a negative errno: -EBADF for that.
+ */
+int pb_handover_file(struct pb_injection *in, int fd, struct pb_err *err);
+int pb_handover_take(pid_t pid, int fd, uid_t owner);
+int pb_handover_reopen(pid_t pid, int fd, uid_t owner);
 /* The folder of open files of the process itself, spelled as never before; its length. */
 size_t pb_spell_folder(char *path, size_t cap);
 

@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "host/buf.h"
 #include "host/proc.h"
 
@@ -90,22 +91,69 @@ static int write_all(int fd, const char *data, size_t len)
     return 0;
 }
 
-/* Creates the file in one folder of the target; it belongs to the target's user. */
-static bool create_in(struct pb_script *s, const struct pb_injection *in, const char *folder,
-                      const struct pb_proc_status *st, size_t path_max)
+/*
+ * A folder below the target's root. Step by step and never through a link, which would lead to
+ * where the target likes, out here.
+ */
+static int open_folder(int root, const char *path)
 {
-    snprintf(s->path, sizeof s->path, "%s/probing-%d-%llx.py", folder, (int)in->pid,
-             (unsigned long long)pb_clock_ns());
-    snprintf(s->outside, sizeof s->outside, "/proc/%d/root%s", (int)in->pid, s->path);
-    if (strlen(s->path) >= path_max)
+    char name[16];
+    int fd = dup(root);
+
+    while (fd >= 0 && *path) {
+        size_t len = strcspn(path += *path == '/', "/");
+        int next;
+
+        snprintf(name, sizeof name, "%.*s", (int)len, path);
+        next = openat(fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        close(fd);
+        fd = next;
+        path += len;
+    }
+    return fd;
+}
+
+/* What is done in the target's folders is done with its rights, and belongs to its user. */
+static void act_as(uid_t uid, gid_t gid)
+{
+    setfsgid(gid);
+    setfsuid(uid); /* from root's to another's: capabilities over files go, too */
+}
+
+/* Creates the file in one folder of the target. */
+static bool create_in(struct pb_script *s, int root, const char *folder, size_t path_max)
+{
+    uint64_t secret[2];
+    int len;
+
+    if (getrandom(secret, sizeof secret, 0) != sizeof secret)
         return false;
-    s->fd = open(s->outside, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (s->fd < 0)
+    len = snprintf(s->path, sizeof s->path, "%s/probing-%016llx%016llx.py", folder,
+                   (unsigned long long)secret[0], (unsigned long long)secret[1]);
+    if ((size_t)len >= path_max)
         return false;
-    if (st->euid == geteuid() || fchown(s->fd, st->euid, (gid_t)-1) == 0)
+    s->folder = open_folder(root, folder);
+    if (s->folder < 0)
+        return false;
+    if (s->uid != geteuid())
+        act_as(s->uid, s->gid);
+    s->fd = openat(s->folder, s->path + strlen(folder) + 1,
+                   O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (s->uid != geteuid())
+        act_as(geteuid(), getegid());
+    if (s->fd >= 0)
         return true;
-    pb_script_destroy(s);
+    close(s->folder);
+    s->folder = -1;
     return false;
+}
+
+static int open_root(pid_t pid)
+{
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
+    return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 int pb_script_create(struct pb_script *s, struct pb_injection *in, size_t path_max,
@@ -114,14 +162,19 @@ int pb_script_create(struct pb_script *s, struct pb_injection *in, size_t path_m
     static const char *const folders[] = {"/dev/shm", "/tmp", "/var/tmp"};
     struct pb_buf text = PB_BUF_INIT;
     struct pb_proc_status st;
-    int rc;
+    int root, rc;
 
     memset(s, 0, sizeof *s);
-    s->fd = -1;
+    s->fd = s->folder = -1;
     if (pb_proc_status(&st, in->pid, err) < 0)
         return -1;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && s->fd < 0; i++)
-        create_in(s, in, folders[i], &st, path_max);
+    s->uid = st.euid;
+    s->gid = st.egid;
+    root = open_root(in->pid);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && root >= 0 && s->fd < 0; i++)
+        create_in(s, root, folders[i], path_max);
+    if (root >= 0)
+        close(root);
     if (s->fd < 0)
         return pb_err_set(err, PB_FAIL, "no place for a script in its root: %s", strerror(errno));
     write_text(&text, in->o, s->path);
@@ -170,7 +223,12 @@ void pb_script_destroy(struct pb_script *s)
 {
     if (s->fd < 0)
         return;
-    unlink(s->outside);
+    if (s->uid != geteuid())
+        act_as(s->uid, s->gid);
+    unlinkat(s->folder, strrchr(s->path, '/') + 1, 0);
+    if (s->uid != geteuid())
+        act_as(geteuid(), getegid());
+    close(s->folder);
     close(s->fd);
-    s->fd = -1;
+    s->folder = s->fd = -1;
 }

@@ -7,6 +7,9 @@
  * Fails: with a reason when no folder of the target can be written to.
  * Not here: how the interpreter gets to run it (pep768.h).
  *
+ * The target's folders are a stranger's: entered step by step without following a link, and
+ * with the rights of the target's user, so that nothing happens there that it could not do.
+ *
  * One file both ways: the script says that it has begun, and then its result,
  * by writing over its own first bytes, which the tool keeps open.
  */
@@ -17,8 +20,10 @@
 
 struct pb_script {
     int fd;
-    char path[128];    /* as the target sees it */
-    char outside[192]; /* as the tool sees it */
+    int folder;     /* that the file is in */
+    uid_t uid;      /* of the target: whose rights are used in its folders */
+    gid_t gid;
+    char path[128]; /* as the target sees it */
     char answer[512];
 };
 
