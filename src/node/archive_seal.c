@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "node/archive_internal.h"
+#include "node/aside.h"
 
 enum {
     PART_ROWS = 1 << 20, /* most rows of one part */
@@ -22,6 +23,8 @@ enum {
 };
 
 static const uint64_t MS = 1000000, SECOND = 1000000000, LAZY = PB_SEAL_LAZY_NS;
+/* One ring has so long a look, and another user's is looked at again no sooner than this. */
+static const uint64_t RING_NS = 20000000, FOREIGN_PAUSE_NS = 100000000;
 static const int64_t DAY = INT64_C(86400000000000);
 
 struct job {
@@ -51,21 +54,19 @@ static size_t time_column(const struct pb_reader *r)
     return first;
 }
 
-/* A row cannot be older than its ring or newer than now, whatever it says. */
+/*
+ * A row cannot be older than its ring or newer than now, whatever it says. Each date is a file: to
+ * another user's rows only yesterday's is believed.
+ */
 static int64_t row_time(const struct job *j, int64_t ns)
 {
     int64_t made = (int64_t)j->ring->reader.created_ns;
 
     if (j->column == SIZE_MAX || ns == PB_NULL_INT || ns > j->wall_ns)
         return j->wall_ns;
+    if (j->ring->store->foreign && ns < j->wall_ns - DAY)
+        return j->wall_ns;
     return ns < made && made <= j->wall_ns ? made : ns;
-}
-
-static uint64_t heap_position(const struct pb_reader *r)
-{
-    const struct pb_ring_head *head = (const struct pb_ring_head *)r->map;
-
-    return r->heap_size ? atomic_load_explicit(&head->heap_next, memory_order_relaxed) : 0;
 }
 
 static void count_lost(struct pb_archive *a, uint64_t rows)
@@ -97,22 +98,26 @@ static void count_skipped(struct job *j, const struct plan *p)
         count_lost(j->a, s->skipped - (before > dropped ? before : dropped));
 }
 
-/* May sealing pass over a row that is not written yet? */
-static bool may_skip(struct job *j, const struct plan *p, uint64_t row)
+/* How many of `n` rows from `row` on, none of which is written yet, sealing may pass over. */
+static uint64_t may_skip(struct job *j, const struct plan *p, uint64_t row, uint64_t n)
 {
     struct pb_sealing *s = &j->series->sealing;
     const struct pb_reader *r = &j->ring->reader;
+    uint64_t room = r->capacity / 4 * 3, dropped, skipped = s->skipped + p->skipped, most = 0;
 
     if (!j->alive || pb_reader_closed(r))
-        return true;
+        return n;
     if (s->stuck != row || !s->stuck_ns) {
         s->stuck = row;
         s->stuck_ns = j->now_ns;
     }
-    if (j->next - row >= r->capacity / 4 * 3)
-        return true;
+    if (j->next - row >= room)
+        most = j->next - row - room + 1;
     /* A dropped row looks like one that is to come. */
-    return pb_reader_dropped(r) > s->skipped + p->skipped && j->now_ns - s->stuck_ns >= SECOND;
+    dropped = pb_reader_dropped(r);
+    if (dropped > skipped && j->now_ns - s->stuck_ns >= SECOND && dropped - skipped > most)
+        most = dropped - skipped;
+    return most < n ? most : n;
 }
 
 /* Takes up n copied rows; false when one of a later date ends the part. */
@@ -136,30 +141,60 @@ static bool plan_rows(const struct job *j, struct plan *p, const uint64_t *rows,
     return true;
 }
 
+/* Passes over rows that are not written; false when one of them must be waited for. */
+static bool plan_gap(struct job *j, struct plan *p, uint64_t pos, uint64_t until)
+{
+    uint64_t n = may_skip(j, p, pos, until - pos);
+
+    p->skipped += n;
+    p->end = pos + n;
+    return p->end == until;
+}
+
+/* Rows [pos, end), of which n were copied; false when the part ends among them. */
+static bool plan_chunk(struct job *j, struct plan *p, uint64_t pos, uint64_t end,
+                       const uint64_t *rows, const int64_t *times, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        size_t run = 1;
+
+        if (rows[i] > pos && !plan_gap(j, p, pos, rows[i]))
+            return false;
+        while (i + run < n && rows[i + run] == rows[i] + run)
+            run++;
+        if (!plan_rows(j, p, rows + i, times + i, run))
+            return false;
+        i += run;
+        pos = rows[i - 1] + 1;
+    }
+    return pos == end || plan_gap(j, p, pos, end);
+}
+
+static bool is_late(const struct job *j)
+{
+    return !j->final && pb_clock_ns() - j->now_ns > RING_NS;
+}
+
 /* What the next part holds, from row `first` on. Nothing when whole is 0. */
 static void plan_part(struct job *j, uint64_t first, struct plan *p)
 {
-    uint64_t rows[CHUNK], pos = first, stuck;
+    const struct pb_reader *r = &j->ring->reader;
+    uint64_t rows[CHUNK], pos = first;
     uint64_t limit = j->next - first < PART_ROWS ? j->next : first + PART_ROWS;
     int64_t times[CHUNK] = {0};
     void *out[1] = {times};
 
     *p = (struct plan){.part.first = first, .end = first};
-    while (pos < limit) {
-        size_t want = limit - pos < CHUNK ? (size_t)(limit - pos) : CHUNK;
-        size_t n = pb_reader_copy(&j->ring->reader, pos, want, &j->column,
-                                  j->column == SIZE_MAX ? 0 : 1, out, rows, &stuck);
-        bool waits = stuck < pos + want;
+    while (pos < limit && !is_late(j)) {
+        uint64_t end = limit - pos < CHUNK ? limit : pos + CHUNK;
+        size_t n = pb_reader_copy(r, pos, (size_t)(end - pos), &j->column,
+                                  j->column == SIZE_MAX ? 0 : 1, out, rows, NULL);
 
-        while (waits && n && rows[n - 1] > stuck)
-            n--;
-        if (!plan_rows(j, p, rows, times, n))
+        if (n == 0) /* where nothing was written, nothing need be looked at */
+            end = pb_reader_skip(r, end, limit);
+        if (!plan_chunk(j, p, pos, end, rows, times, n))
             return;
-        if (waits && !may_skip(j, p, stuck))
-            return;
-        p->skipped += waits;
-        pos = waits ? stuck + 1 : pos + want;
-        p->end = pos;
+        pos = end;
     }
 }
 
@@ -251,11 +286,11 @@ static bool seal(struct job *j, uint64_t first)
     for (int n = 0; first < j->next; n++) {
         struct pb_err err = {0};
 
-        if (n == PARTS_PER_LOOK && !j->final)
+        if ((n == PARTS_PER_LOOK && !j->final) || is_late(j))
             return true;
         plan_part(j, first, &p);
         if (p.end == first)
-            break;
+            return is_late(j);
         if (!p.whole) {
             atomic_store(&j->ring->sealed, p.end);
         } else if (write_part(j, &p, &err) < 0) {
@@ -266,7 +301,7 @@ static bool seal(struct job *j, uint64_t first)
         first = p.end;
         s->wait_ns = s->retry_ns = 0;
         s->since_ns = first < j->next ? j->now_ns : 0;
-        s->heap_at = heap_position(&j->ring->reader);
+        s->heap_at = pb_reader_heap_next(&j->ring->reader);
         pb_archive_reason(j->a, NULL);
     }
     return false;
@@ -282,7 +317,7 @@ static uint64_t enough_rows(const struct job *j)
 static bool is_urgent(const struct job *j, uint64_t rows)
 {
     const struct pb_reader *r = &j->ring->reader;
-    uint64_t texts = heap_position(r) - j->series->sealing.heap_at;
+    uint64_t texts = pb_reader_heap_next(r) - j->series->sealing.heap_at;
 
     return j->alive &&
            (rows >= enough_rows(j) || (r->heap_size && texts >= r->heap_size / 2));
@@ -371,7 +406,9 @@ static uint64_t look_at(struct job *j)
     s->next_at = j->next;
     s->look_ns = j->now_ns;
     s->look = j->a->look;
-    return more ? 0 : wait;
+    if (more)
+        return j->ring->store->foreign ? FOREIGN_PAUSE_NS : 0;
+    return wait;
 }
 
 uint64_t pb_archive_seal(struct pb_archive *a, struct pb_store_ring *ring, bool alive,
@@ -380,9 +417,13 @@ uint64_t pb_archive_seal(struct pb_archive *a, struct pb_store_ring *ring, bool 
     struct job j = {.a = a, .ring = ring, .alive = alive, .final = hurry == PB_SEAL_ALL,
                     .late = hurry == PB_SEAL_URGENT, .now_ns = pb_clock_ns(),
                     .wall_ns = pb_clock_wall_ns(), .series = series_of(a, ring)};
+    uint64_t wait;
 
     if (!j.series)
         return LAZY;
     j.column = time_column(&ring->reader);
-    return look_at(&j);
+    pb_aside_reading(&ring->reader);
+    wait = look_at(&j);
+    pb_aside_reading(NULL);
+    return wait;
 }

@@ -112,7 +112,7 @@ static void on_folder(const char *path, uid_t owner, bool copied, void *arg)
     f = pb_alloc_resize(NULL, sizeof *f);
     memset(f, 0, sizeof *f);
     snprintf(f->path, sizeof f->path, "%s", path);
-    snprintf(f->process.id, sizeof f->process.id, "%d-%llu", (int)pid, (unsigned long long)start);
+    pb_process_key(f->process.id, pid, start, copied ? geteuid() : owner);
     f->owner = owner;
     f->copied = copied;
     f->pidfd = -1;
@@ -137,7 +137,7 @@ static bool look_folder(struct pb_discover *d, struct pb_folder *f)
         pb_folder_bury(f, &d->around);
         return f->store != before;
     }
-    if (fstatat(AT_FDCWD, f->path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+    if (f->forged || fstatat(AT_FDCWD, f->path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
         pb_folder_stamp_same(&f->stamp, &st))
         return false;
     if (pb_folder_read(f, &d->around) < 0) {

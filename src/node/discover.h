@@ -40,6 +40,7 @@ struct pb_store {
     struct pb_scope_process process;
     pid_t ns_pid; /* as the process sees itself */
     uid_t uid;
+    bool foreign; /* of another user than ours: what it says about anybody else does not count */
     char host[64];
     int64_t rank, world_size, local_rank; /* -1: unknown */
     char *meta, *status; /* whole texts, terminated; "" when there is none */
@@ -66,6 +67,8 @@ struct pb_discover_opts {
     const char *data_dir;
     /* A ring is seen for the first time and by nobody else yet: say what is sealed; or NULL. */
     void (*adopt)(void *arg, struct pb_store_ring *ring);
+    /* Is a ring one that must not be read? why receives the reason; or NULL. */
+    bool (*set_aside)(void *arg, const struct pb_reader *r, char *why, size_t cap);
     void *arg;
     /* Settings store.keep_hours and store.keep_mb as of now, for pb_discover_collect; or NULL. */
     void (*keep)(void *arg, int64_t *ret_hours, int64_t *ret_mb);

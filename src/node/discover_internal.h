@@ -32,6 +32,7 @@ struct pb_folder {
     pid_t ns_pid;
     bool judged; /* living or dead was found out */
     bool copied; /* named by --store: dead whatever its number says */
+    bool forged; /* it bears the name of a living process of somebody else */
     int pidfd;   /* of a living process; -1: none, or the kernel has no such thing */
     int64_t first_seen_ns;
     struct pb_store *store; /* current version; NULL: nothing in it is worth showing */
@@ -49,6 +50,12 @@ struct pb_surroundings {
 
 /* "<pid>-<start>" to numbers; false for any other text. */
 bool pb_process_id_parse(const char *id, pid_t *ret_pid, uint64_t *ret_start);
+/*
+ * A process as stores, scopes and history know it: "<pid>-<start>", with "-<uid>" behind it when
+ * the user is not ours. Whose folder it is, is all that is certain of one that has ended.
+ */
+void pb_process_key(char buf[PB_PROCESS_ID_MAX], pid_t pid, uint64_t start, uid_t uid);
+bool pb_process_key_parse(const char *key, pid_t *ret_pid, uint64_t *ret_start, uid_t *ret_uid);
 /* When a process of this boot that started at that tick did so, since 1970. */
 int64_t pb_process_since_ns(uint64_t start);
 int64_t pb_now_ns(void); /* since 1970 */

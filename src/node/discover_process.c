@@ -15,23 +15,55 @@
 
 #define NS_PER_S 1000000000ll
 
+/* A number of at most `digits` digits; NULL when there is none. */
+static const char *number(const char *s, size_t digits, uint64_t *ret)
+{
+    size_t len = strspn(s, "0123456789");
+
+    if (!len || len > digits)
+        return NULL;
+    *ret = strtoull(s, NULL, 10);
+    return s + len;
+}
+
 bool pb_process_id_parse(const char *id, pid_t *ret_pid, uint64_t *ret_start)
 {
-    static const char digits[] = "0123456789";
-    size_t pid_len = strspn(id, digits), start_len;
-    long pid;
+    uint64_t pid, start;
+    const char *end = number(id, 10, &pid);
 
-    if (!pid_len || pid_len > 10 || id[pid_len] != '-')
+    if (!end || *end != '-' || !(end = number(end + 1, 19, &start)) || *end)
         return false;
-    start_len = strspn(id + pid_len + 1, digits);
-    if (!start_len || start_len > 19 || id[pid_len + 1 + start_len])
-        return false;
-    pid = strtol(id, NULL, 10);
-    if (pid <= 0 || pid > INT32_MAX)
+    if (!pid || pid > INT32_MAX)
         return false;
     *ret_pid = (pid_t)pid;
-    *ret_start = strtoull(id + pid_len + 1, NULL, 10);
+    *ret_start = start;
     return true;
+}
+
+bool pb_process_key_parse(const char *key, pid_t *ret_pid, uint64_t *ret_start, uid_t *ret_uid)
+{
+    char id[PB_PROCESS_ID_MAX];
+    const char *last = strrchr(key, '-'), *end;
+    uint64_t uid;
+
+    *ret_uid = geteuid();
+    if (pb_process_id_parse(key, ret_pid, ret_start))
+        return true;
+    if (!last || (size_t)(last - key) >= sizeof id || !(end = number(last + 1, 10, &uid)) || *end ||
+        uid > UINT32_MAX)
+        return false;
+    memcpy(id, key, (size_t)(last - key));
+    id[last - key] = '\0';
+    *ret_uid = (uid_t)uid;
+    return pb_process_id_parse(id, ret_pid, ret_start);
+}
+
+void pb_process_key(char buf[PB_PROCESS_ID_MAX], pid_t pid, uint64_t start, uid_t uid)
+{
+    int len = snprintf(buf, PB_PROCESS_ID_MAX, "%d-%llu", (int)pid, (unsigned long long)start);
+
+    if (uid != geteuid())
+        snprintf(buf + len, PB_PROCESS_ID_MAX - (size_t)len, "-%u", (unsigned)uid);
 }
 
 static int64_t clock_of(clockid_t id)
@@ -54,16 +86,20 @@ int64_t pb_process_since_ns(uint64_t start)
     return clock_of(CLOCK_REALTIME) - clock_of(CLOCK_BOOTTIME) + (int64_t)start * tick;
 }
 
-/* Is it the folder's: its number inside, its age, its owner? */
-static bool fits(const struct pb_folder *f, pid_t pid)
+/* Is it the one that the folder names, by its number inside and its age; and if so, is it of the
+ * folder's owner? What root was when it began may have become somebody else. */
+enum match { OTHER, NOT_OWN, OWN };
+
+static enum match match(const struct pb_folder *f, pid_t pid)
 {
     struct pb_proc_status st;
 
-    if (pb_home_start_time(pid) != f->process.start || pb_proc_status(&st, pid, NULL) < 0)
-        return false;
-    /* What root was when it began may have become somebody else. */
-    return st.ns_pid == f->ns_pid && st.tgid == pid &&
-           (st.euid == f->owner || st.uid == f->owner || f->owner == 0);
+    if (pb_home_start_time(pid) != f->process.start || pb_proc_status(&st, pid, NULL) < 0 ||
+        st.ns_pid != f->ns_pid || st.tgid != pid)
+        return OTHER;
+    return st.euid == f->owner || st.uid == f->owner || st.suid == f->owner || f->owner == 0
+               ? OWN
+               : NOT_OWN;
 }
 
 static ino_t pid_namespace(const char *pid)
@@ -108,23 +144,25 @@ static pid_t find_inner(const struct pb_folder *f, struct pb_inner_pids *p)
     if (!p->listed)
         list_inner(p);
     for (size_t i = 0; i < p->n; i++)
-        if (fits(f, p->v[i]))
+        if (match(f, p->v[i]) == OWN)
             return p->v[i];
     return 0;
 }
 
 void pb_folder_judge(struct pb_folder *f, struct pb_inner_pids *inner)
 {
-    pid_t pid = fits(f, f->ns_pid) ? f->ns_pid : find_inner(f, inner);
+    enum match here = match(f, f->ns_pid);
+    pid_t pid = here == OWN ? f->ns_pid : find_inner(f, inner);
 
     f->judged = true;
+    f->forged = !pid && here == NOT_OWN;
     f->process.live = pid > 0;
     f->process.pid = pid > 0 ? pid : f->ns_pid;
     if (!pid)
         return;
     f->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     /* The number may have gone to another one just before. */
-    if (f->pidfd >= 0 && !fits(f, pid)) {
+    if (f->pidfd >= 0 && match(f, pid) != OWN) {
         close(f->pidfd);
         f->pidfd = -1;
         f->process.live = false;

@@ -201,6 +201,7 @@ static void describe(struct pb_store *s, const struct pb_folder *f,
     s->process = f->process;
     s->ns_pid = f->ns_pid;
     s->uid = f->owner;
+    s->foreign = !f->copied && f->owner != geteuid();
     /* Here a container's host name is not what the machine is called. */
     snprintf(s->host, sizeof s->host, "%s",
              host && *host && (other_boot || f->copied) ? host : around->host);
@@ -236,13 +237,34 @@ static struct pb_store *identity_of(const struct pb_store *s)
     return copy;
 }
 
+/* What speaks against a ring that can be read; "" for nothing. */
+static void object(const struct pb_reader *r, const struct pb_store *s,
+                   const struct pb_surroundings *around, char *why, size_t cap)
+{
+    const struct pb_discover_opts *o = around->opts;
+
+    why[0] = '\0';
+    if (s->foreign && (r->flags & PB_RING_SHARED))
+        snprintf(why, cap, "rows about others' processes, written by user %u", (unsigned)s->uid);
+    else if (o->set_aside)
+        o->set_aside(o->arg, r, why, cap);
+}
+
 static struct ring *open_ring(int dir, const char *file, ino_t inode, const struct pb_store *s,
                               const struct pb_surroundings *around, struct pb_err *err)
 {
     struct ring *r = pb_alloc_resize(NULL, sizeof *r);
+    char why[160];
 
     memset(r, 0, sizeof *r);
     if (pb_reader_open(&r->pub.reader, dir, file, err) < 0) {
+        free(r);
+        return NULL;
+    }
+    object(&r->pub.reader, s, around, why, sizeof why);
+    if (*why) {
+        pb_err_set(err, PB_FAIL, "%s", why);
+        pb_reader_close(&r->pub.reader);
         free(r);
         return NULL;
     }

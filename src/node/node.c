@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/home.h"
 #include "host/alloc.h"
+#include "node/aside.h"
 #include "node/audit.h"
 #include "node/node_settings.h"
 #include "node/pythons.h"
@@ -57,11 +58,18 @@ int64_t pb_node_setting(const struct pb_node *n, enum pb_setting_id id)
 
 static const struct pb_sql_settings settings = {pb_node_settings_read, pb_node_settings_write};
 
+static bool is_set_aside(void *arg, const struct pb_reader *r, char *why, size_t cap)
+{
+    return pb_aside_has(((struct pb_node *)arg)->aside, r, why, cap);
+}
+
 static int start_parts(struct pb_node *n, struct pb_err *err)
 {
     struct pb_discover_opts o = {.store_dir = n->opts.store_dir, .adopt = adopt_ring,
-                                 .keep = tell_keep, .arg = n};
+                                 .set_aside = is_set_aside, .keep = tell_keep, .arg = n};
 
+    if (n->opts.data_dir)
+        n->aside = pb_aside_open(n->opts.data_dir, n->opts.background);
     if (!n->opts.store_dir)
         o.data_dir = n->opts.data_dir;
     if (pb_discover_create(&n->discover, &o, err) < 0 || pb_sql_create(&n->sql, n, err) < 0)
@@ -162,6 +170,7 @@ void pb_node_destroy(struct pb_node *n)
     pb_targets_destroy(n->targets);
     pb_pythons_destroy(n->pythons);
     pb_discover_destroy(n->discover);
+    pb_aside_close(n->aside);
     if (n->stop_fd >= 0)
         close(n->stop_fd);
     free((char *)n->opts.store_dir);

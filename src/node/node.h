@@ -36,6 +36,7 @@ struct pb_node_audit; /* probing.audit: who was refused */
 struct pb_node {
     struct pb_node_opts opts;
     char host[64];
+    struct pb_aside *aside;     /* rings that are not to be read; NULL without a data folder */
     struct pb_discover *discover;
     struct pb_archive *archive; /* NULL without a data folder */
     struct pb_sql *sql;

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/home.h"
 #include "host/buf.h"
@@ -20,7 +21,8 @@ struct search {
     struct pb_arena *arena;
     pid_t pid;
     uint64_t start;
-    bool exact; /* start was given */
+    uid_t uid;
+    bool exact; /* start and uid were given */
 };
 
 static bool fits(const struct search *s, const struct pb_scope_process *p)
@@ -28,8 +30,11 @@ static bool fits(const struct search *s, const struct pb_scope_process *p)
     return p->pid == s->pid && (!s->exact || p->start == s->start);
 }
 
-/* The living one, or among the dead the one that died last; by its number here or inside. */
-static const struct pb_scope_process *among_stores(const struct search *s, bool live)
+/*
+ * The living one, or among the dead the one that died last; by its number here or inside. What
+ * another user left under this number comes behind all that our own processes left.
+ */
+static const struct pb_scope_process *among(const struct search *s, bool live, bool foreign)
 {
     const struct pb_scope_process *best = NULL;
 
@@ -39,10 +44,19 @@ static const struct pb_scope_process *among_stores(const struct search *s, bool 
         bool match = fits(s, p) ||
                      (s->exact && store->ns_pid == s->pid && p->start == s->start);
 
-        if (match && p->live == live && (!best || p->until_ns > best->until_ns))
+        if (match && p->live == live && store->foreign == foreign &&
+            (!s->exact || s->uid == geteuid() || s->uid == store->uid) &&
+            (!best || p->until_ns > best->until_ns))
             best = p;
     }
     return best;
+}
+
+static const struct pb_scope_process *among_stores(const struct search *s, bool live)
+{
+    const struct pb_scope_process *own = among(s, live, false);
+
+    return own ? own : among(s, live, true);
 }
 
 /* A process that has no store. */
@@ -57,7 +71,7 @@ static bool living(const struct search *s, struct pb_scope_process *ret)
     *ret = (struct pb_scope_process){.pid = s->pid, .start = start, .live = true,
                                      .since_ns = pb_process_since_ns(start),
                                      .until_ns = INT64_MAX};
-    snprintf(ret->id, sizeof ret->id, "%d-%llu", (int)s->pid, (unsigned long long)start);
+    pb_process_key(ret->id, s->pid, start, st.euid);
     return true;
 }
 
@@ -65,14 +79,20 @@ static bool archived(const struct search *s, struct pb_scope_process *ret)
 {
     struct pb_archive_process *v;
     size_t n = s->node->archive ? pb_archive_processes(s->node->archive, s->arena, &v) : 0;
-    bool found = false;
+    bool found = false, found_own = false;
 
     for (size_t i = 0; i < n; i++) {
         struct pb_scope_process p = {.until_ns = v[i].last_ns + SLACK_NS};
+        uid_t uid;
+        bool own;
 
-        if (!pb_process_id_parse(v[i].id, &p.pid, &p.start) || !fits(s, &p) ||
-            (found && p.until_ns <= ret->until_ns))
+        if (!pb_process_key_parse(v[i].id, &p.pid, &p.start, &uid) || !fits(s, &p) ||
+            (s->exact && s->uid != geteuid() && s->uid != uid))
             continue;
+        own = uid == geteuid();
+        if (found && (found_own > own || (found_own == own && p.until_ns <= ret->until_ns)))
+            continue;
+        found_own = own;
         snprintf(p.id, sizeof p.id, "%s", v[i].id);
         p.since_ns = pb_process_since_ns(p.start);
         if (p.since_ns > v[i].last_ns)
@@ -178,14 +198,14 @@ static int find(struct search *s, struct pb_scope_process *ret, struct pb_err *e
     return 0;
 }
 
-/* One word of the list: "1234" or "1234-5678". */
+/* One word of the list: "1234", "1234-5678" or "1234-5678-1000". */
 static int find_word(struct search *s, const char *word, struct pb_scope_process *ret,
                      struct pb_err *err)
 {
     char *end;
     long pid;
 
-    s->exact = pb_process_id_parse(word, &s->pid, &s->start);
+    s->exact = pb_process_key_parse(word, &s->pid, &s->start, &s->uid);
     if (!s->exact) {
         pid = strtol(word, &end, 10);
         if (end == word || *end || pid <= 0 || pid > INT32_MAX)

@@ -7,8 +7,9 @@
  * Not here: finding stores (discover.h).
  *
  * A process is known by "<pid>-<starttime>", so that a pid which was used again is another
- * process. Inside SQL the scope of a connection is the variable `scope`: NULL for all, else a
- * list of such texts.
+ * process; one of another user also by its uid, so that nobody's rows pass for somebody else's.
+ * Inside SQL the scope of a connection is the variable `scope`: NULL for all, else a list of such
+ * texts.
  */
 #ifndef PB_NODE_SCOPE_H
 #define PB_NODE_SCOPE_H
@@ -27,7 +28,8 @@ struct pb_scope_process {
     pid_t pid; /* as this machine numbers it */
     uint64_t start; /* clock ticks since boot: field 22 of /proc/PID/stat */
     bool live;
-    char id[PB_PROCESS_ID_MAX]; /* "<pid>-<start>"; in a container, with the pid it has there */
+    /* "<pid>-<start>", of another user "<pid>-<start>-<uid>"; in a container, the pid inside */
+    char id[PB_PROCESS_ID_MAX];
     int64_t since_ns; /* when it started, since 1970; rows about an older pid are not its own */
     int64_t until_ns; /* when a dead one was last seen; INT64_MAX for a living one */
 };

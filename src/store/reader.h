@@ -1,17 +1,16 @@
 /*
  * reader.h - looking into a ring from outside. Not for the inside of a target.
  *
- * Owns: a read-only mapping of one ring file, and a checked copy of its schema.
+ * Owns: a descriptor of one ring file, and a checked copy of its schema.
  * Threads: one ring may be read by several threads at once, each with its own buffers.
  * Fails: opening says what is wrong with the file; a row that was overwritten, is not
  * complete or makes no sense is left out, and counted where the caller asks.
  * Not here: finding rings (node/discover.h), SQL.
  *
  * Nothing in the file is trusted: sizes and offsets are checked once at opening against the
- * file's real size, positions at each use; the schema is copied. A file that has shrunk since is
- * not touched: its size is looked at before each pass (range, copy, names, counters), which
- * then find nothing. What remains: a file cut in the midst of a pass, which only its owner can
- * do and the writer never does, is a SIGBUS.
+ * file's real size, positions at each use; the schema is copied. The file is read and never
+ * mapped: its owner may cut it off at any instant, which would end whoever touches a mapping with
+ * SIGBUS. Read, it just has nothing more to say.
  */
 #ifndef PB_STORE_READER_H
 #define PB_STORE_READER_H
@@ -31,10 +30,13 @@ struct pb_reader_column {
     uint64_t at;
 };
 
+/* More than any writer can have written: rows, and bytes of one text. */
+#define PB_READER_ROWS_MAX (UINT64_C(1) << 56)
+#define PB_READER_TEXT_MAX (UINT32_C(1) << 20)
+
 struct pb_reader {
     int fd;
-    const unsigned char *map;
-    size_t size;
+    uint64_t size; /* 0: closed */
     uint64_t capacity;
     uint64_t sequence_at, dict_at, dict_size, heap_at, heap_size;
     uint64_t created_ns;
@@ -46,16 +48,22 @@ struct pb_reader {
 };
 
 /*
- * Opens "<dirfd>/<file>", not through a symbolic link. Keeps one descriptor for each ring (to see
- * its size), not the folder's. On failure r is as after pb_reader_close.
+ * Opens "<dirfd>/<file>", not through a symbolic link. Keeps one descriptor for each ring, not the
+ * folder's. On failure r is as after pb_reader_close.
  */
 int pb_reader_open(struct pb_reader *r, int dirfd, const char *file, struct pb_err *err);
 void pb_reader_close(struct pb_reader *r); /* NULL, zeroed and closed are fine */
+
+/* Copies bytes of the file; false when they are not there (any more). */
+bool pb_reader_bytes(const struct pb_reader *r, uint64_t at, void *to, size_t len);
+/* What became of it that makes it unreadable, or NULL. */
+const char *pb_reader_trouble(const struct pb_reader *r);
 
 /* Rows [*ret_first, *ret_next) may still be there now. */
 void pb_reader_range(const struct pb_reader *r, uint64_t *ret_first, uint64_t *ret_next);
 uint64_t pb_reader_dropped(const struct pb_reader *r);
 uint64_t pb_reader_unnamed(const struct pb_reader *r);
+uint64_t pb_reader_heap_next(const struct pb_reader *r); /* bytes of texts written so far */
 bool pb_reader_closed(const struct pb_reader *r);
 
 /*
@@ -73,19 +81,41 @@ size_t pb_reader_copy(const struct pb_reader *r, uint64_t first, size_t n, const
                       size_t ncolumns, void *const *out, uint64_t *rows, uint64_t *ret_waiting);
 
 /*
- * Text of a NAME cell: a pointer into the mapping, never terminated; NULL for NULL and nonsense.
- * The bytes are as the writer left them, which need not be UTF-8 and could even change: copy, then
- * pb_reader_clean. The same holds for pb_reader_names.
+ * The first row from `first` on that may have been written: whole pages of a file that were never
+ * touched are passed over. `next` when there is none below it.
  */
-const char *pb_reader_name(const struct pb_reader *r, uint32_t name, size_t *ret_len);
-/* Dictionary in order: calls each for every complete entry; for dictionary vectors. */
+uint64_t pb_reader_skip(const struct pb_reader *r, uint64_t first, uint64_t next);
+
+/*
+ * Texts are copied into buf (cap bytes; a longer one is cut at a character), not terminated.
+ * Return the length, or -1 when it is NULL, overwritten or nonsense. The bytes are as the writer
+ * left them, which need not be UTF-8.
+ */
+long pb_reader_name(const struct pb_reader *r, uint32_t name, char *buf, size_t cap);
+long pb_reader_text(const struct pb_reader *r, uint64_t text, char *buf, size_t cap);
+
+/* A copy of a part of a ring, for many texts one after the other. Zeroed: empty. */
+struct pb_reader_window {
+    const struct pb_reader *r;
+    unsigned char *bytes;
+    size_t cap, len;
+    uint64_t at;   /* in the file */
+    uint64_t next; /* of the heap, behind which nothing was overwritten when it was copied */
+    bool fresh;    /* `next` is not known yet */
+};
+/* As pb_reader_text, for a caller that has many. */
+long pb_reader_text_at(struct pb_reader_window *w, const struct pb_reader *r, uint64_t text,
+                       char *buf, size_t cap);
+void pb_reader_window_finish(struct pb_reader_window *w);
+
+/* Dictionary in order: calls each for every complete entry, which is there during the call. */
 void pb_reader_names(const struct pb_reader *r,
                      void (*each)(uint32_t name, const char *s, size_t len, void *arg), void *arg);
-/*
- * Text of a TEXT cell, copied into buf (cap bytes; a longer one is cut at a character) and made
- * clean. Returns the length, or -1 when it is NULL, overwritten or nonsense.
- */
-long pb_reader_text(const struct pb_reader *r, uint64_t text, char *buf, size_t cap);
+uint64_t pb_reader_dict_used(const struct pb_reader *r); /* bytes */
+/* Where a text that goes on behind len must end, so as not to end inside a character. */
+size_t pb_reader_cut(const char *s, size_t len);
+/* How many bytes from the start are valid UTF-8. */
+size_t pb_reader_valid(const char *s, size_t len);
 /*
  * Makes len bytes valid UTF-8 in place: each byte that is not becomes '?'. was_cut: the text went
  * on, an incomplete character at its end is left off. Returns the length.

@@ -5,15 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* What a ring of minor version 0 has at least; later ones only add. */
 enum { HEAD_LEAST = 512, COLUMN_LEAST = 192, COLUMNS_MOST = 1024 };
 
-#define CAPACITY_MOST (UINT64_C(1) << 40)
-#define SIZE_MOST (UINT64_C(1) << 46)
+/* What no writer of ours exceeds. The dictionary is the one part that is held in memory. */
+#define CAPACITY_MOST (UINT64_C(1) << 30)
+#define SIZE_MOST (UINT64_C(1) << 40)
+#define DICT_MOST (UINT64_C(1) << 26)
 
 static int broken(struct pb_err *err, const char *what)
 {
@@ -56,7 +57,9 @@ static int check_sizes(const struct pb_ring_head *h, uint64_t size, struct pb_er
     if (!is_power_of_two(h->capacity) || h->capacity > CAPACITY_MOST ||
         !fits(h, h->sequence_at, h->capacity, sizeof(uint64_t)))
         return broken(err, "bad number of rows");
-    if (h->dict_size && !fits(h, h->dict_at, h->dict_size, 1))
+    if (atomic_load_explicit(&h->next, memory_order_relaxed) > PB_READER_ROWS_MAX)
+        return broken(err, "more rows written than can be");
+    if (h->dict_size > DICT_MOST || (h->dict_size && !fits(h, h->dict_at, h->dict_size, 1)))
         return broken(err, "bad dictionary");
     if (h->heap_size && (!is_power_of_two(h->heap_size) || h->heap_size < 8 ||
                          !fits(h, h->heap_at, h->heap_size, 1)))
@@ -173,8 +176,6 @@ static int take_head(struct pb_reader *r, struct pb_err *err)
 
 int pb_reader_open(struct pb_reader *r, int dirfd, const char *file, struct pb_err *err)
 {
-    void *map;
-
     *r = (struct pb_reader){.fd = -1};
     /* O_NONBLOCK: a pipe of that name must not hold us. */
     r->fd = openat(dirfd, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -182,17 +183,8 @@ int pb_reader_open(struct pb_reader *r, int dirfd, const char *file, struct pb_e
         pb_err_set(err, errno == EACCES ? PB_DENIED : PB_FAIL, "%s", strerror(errno));
         return pb_err_prefix(err, "%s", file);
     }
-    if (take_head(r, err) < 0)
-        goto close_file;
-    map = mmap(NULL, r->size, PROT_READ, MAP_SHARED, r->fd, 0);
-    if (map == MAP_FAILED) {
-        pb_err_set(err, PB_FAIL, "map: %s", strerror(errno));
-        goto close_file;
-    }
-    r->map = map;
-    return 0;
-
-close_file:
+    if (take_head(r, err) == 0)
+        return 0;
     free(r->columns);
     close(r->fd);
     *r = (struct pb_reader){.fd = -1};
@@ -201,9 +193,8 @@ close_file:
 
 void pb_reader_close(struct pb_reader *r)
 {
-    if (!r || !r->map)
+    if (!r || !r->size)
         return;
-    munmap((void *)(uintptr_t)r->map, r->size);
     close(r->fd);
     free(r->columns);
     *r = (struct pb_reader){.fd = -1};

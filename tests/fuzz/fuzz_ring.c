@@ -61,13 +61,14 @@ static void use_cell(const struct pb_reader *r, enum pb_type type, const unsigne
     char buf[TEXT];
     uint32_t name;
     uint64_t text;
-    size_t len;
 
     if (type == PB_NAME) {
         memcpy(&name, cells + row * sizeof name, sizeof name);
-        const char *s = pb_reader_name(r, name, &len);
-        if (s)
-            touch(name, s, len, NULL);
+        long n = pb_reader_name(r, name, buf, sizeof buf);
+        if (n > (long)sizeof buf)
+            __builtin_trap();
+        if (n >= 0)
+            touch(name, buf, (size_t)n, NULL);
     } else if (type == PB_TEXT) {
         memcpy(&text, cells + row * sizeof text, sizeof text);
         long n = pb_reader_text(r, text, buf, sizeof buf);

@@ -212,6 +212,16 @@ static void add_ring(struct pb_catalog *c, const struct pb_reader *r)
     }
 }
 
+/* Our own first: what type a column has is said by the first ring that has it. */
+static void add_rings(struct pb_catalog *c, const struct pb_stores *stores, bool foreign)
+{
+    for (size_t i = 0; stores && i < stores->nstores; i++)
+        for (size_t k = 0; k < stores->stores[i]->nrings; k++)
+            if (stores->stores[i]->foreign == foreign &&
+                is_table_name(stores->stores[i]->rings[k]->reader.name))
+                add_ring(c, &stores->stores[i]->rings[k]->reader);
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct pb_catalog_table *)a)->name,
@@ -335,10 +345,8 @@ void pb_catalog_build(struct pb_catalog *c, const struct pb_stores *stores,
     pb_arena_finish(&c->arena);
     c->ntables = 0;
     add_known(c);
-    for (size_t i = 0; stores && i < stores->nstores; i++)
-        for (size_t k = 0; k < stores->stores[i]->nrings; k++)
-            if (is_table_name(stores->stores[i]->rings[k]->reader.name))
-                add_ring(c, &stores->stores[i]->rings[k]->reader);
+    add_rings(c, stores, false);
+    add_rings(c, stores, true);
     for (size_t i = 0; i < nfiles; i++)
         if (is_table_name(files[i].name) && !pb_catalog_find(c, files[i].name))
             learn(c, pb_catalog_add(c, files[i].name, "", PB_FROM_RING), &files[i], arg);

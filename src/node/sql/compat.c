@@ -58,7 +58,7 @@ static void replace(struct duck_replacement *info, const char *table, void *data
     (void)data;
     if (strcasecmp(table, "df_settings") != 0)
         return;
-    name = d->create_varchar(pb_live_df_settings.name);
+    name = pb_sql_text_value(d, pb_live_df_settings.name);
     d->replacement_scan_set_function_name(info, "probing_live");
     d->replacement_scan_add_parameter(info, name);
     d->destroy_value(&name);

@@ -103,9 +103,11 @@ void pb_sql_notice(struct pb_sql_task *task, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Settings by the node's rule, or the defaults. */
 void pb_sql_read_settings(struct pb_sql *s, const struct pb_scope *scope, struct pb_settings *ret);
-/* Puts text into a vector; bytes that are not UTF-8 come out as ?. */
+/* Text into a vector, or as a value (to be destroyed); bytes that are not UTF-8 come out as \xNN.
+ * No other way leads text into the engine's tables. */
 void pb_sql_put_text(const struct pb_duck *d, struct duck_vector *v, uint64_t row, const char *s,
                      size_t len);
+struct duck_value *pb_sql_text_value(const struct pb_duck *d, const char *s);
 /* All rows of a vector NULL, which must be a flat one. */
 void pb_sql_put_nulls(const struct pb_duck *d, struct duck_vector *v, size_t n);
 /* The type of a column. To be destroyed. */

@@ -4,13 +4,15 @@
 #include <string.h>
 
 #include "host/alloc.h"
+#include "node/sql/internal.h"
+
+enum { TRIES = 16 };
 
 void pb_scan_dict_finish(struct pb_scan_dict *d)
 {
     if (d->vector)
         d->duck->destroy_vector(&d->vector);
     free(d->places);
-    free(d->text);
     *d = (struct pb_scan_dict){.duck = d->duck};
 }
 
@@ -35,15 +37,7 @@ static void put_one(uint32_t name, const char *s, size_t len, void *arg)
     /* More may have come since they were counted. */
     if (d->used >= f->cap || name >= d->nplaces)
         return;
-    if (len > d->text_cap) {
-        d->text_cap = len * 2;
-        d->text = pb_alloc_resize(d->text, d->text_cap);
-    }
-    /* Checked on a copy: what lies in a ring may change under our eyes. */
-    if (len > 0)
-        memcpy(d->text, s, len);
-    len = pb_reader_clean(d->text, len, false);
-    d->duck->unsafe_vector_assign_string_element_len(d->vector, d->used, d->text, len);
+    pb_sql_put_text(d->duck, d->vector, d->used, s, len);
     d->places[name] = d->used++;
 }
 
@@ -61,7 +55,8 @@ static void fill(struct pb_scan_dict *d, const struct pb_reader *r)
     d->duck->vector_ensure_validity_writable(d->vector);
     d->duck->vector_get_validity(d->vector)[0] &= ~(uint64_t)1;
     memset(d->duck->vector_get_data(d->vector), 0, sizeof(struct duck_string));
-    d->nplaces = (size_t)(r->dict_size / 8) + 2;
+    d->bytes = pb_reader_dict_used(r);
+    d->nplaces = (size_t)(d->bytes / 8) + 2;
     d->places = pb_alloc_resize(d->places, d->nplaces * sizeof *d->places);
     memset(d->places, 0, d->nplaces * sizeof *d->places);
     d->used = 1;
@@ -81,15 +76,22 @@ static bool find(const struct pb_scan_dict *d, const uint32_t *cells, size_t n, 
     return all;
 }
 
+/* Is one of the unknown ones there by now? More than a few that are not are nonsense. */
 static bool has_new(const struct pb_scan_dict *d, const struct pb_reader *r, const uint32_t *cells,
                     const uint32_t *places, size_t n)
 {
-    size_t len;
+    int tries = 0;
 
-    for (size_t i = 0; i < n; i++)
-        if (places[i] == 0 && cells[i] != PB_NULL_NAME && cells[i] < d->nplaces &&
-            pb_reader_name(r, cells[i], &len))
-            return true;
+    if (pb_reader_dict_used(r) > d->bytes)
+        return true;
+    for (size_t i = 0; i < n && tries < TRIES; i++)
+        if (places[i] == 0 && cells[i] != PB_NULL_NAME && cells[i] < d->nplaces) {
+            char c;
+
+            if (pb_reader_name(r, cells[i], &c, 1) >= 0)
+                return true;
+            tries++;
+        }
     return false;
 }
 

@@ -22,8 +22,7 @@ struct pb_scan_dict {
     uint32_t *places;               /* by the number in a NAME cell; 0: unknown */
     size_t nplaces;
     uint32_t used;
-    char *text; /* a name while it is checked */
-    size_t text_cap;
+    uint64_t bytes; /* of the dictionary when it was read */
 };
 
 void pb_scan_dict_finish(struct pb_scan_dict *d);

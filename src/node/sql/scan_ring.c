@@ -20,21 +20,31 @@ static void bound_free(void *p)
     free(b);
 }
 
-static int find_column(const struct pb_reader *r, const char *name)
+/* Who a row is about: of another user's ring that is said by whose folder it is in. */
+static bool is_about(const char *name)
 {
+    return strcasecmp(name, "pid") == 0 || strcasecmp(name, "rank") == 0 ||
+           strcasecmp(name, "host") == 0;
+}
+
+static int find_column(const struct pb_store_ring *ring, const char *name)
+{
+    const struct pb_reader *r = &ring->reader;
     char buf[PB_CATALOG_NAME];
 
+    if (ring->store->foreign && is_about(name))
+        return PB_SCAN_NOWHERE;
     for (size_t i = 0; i < r->ncolumns; i++)
         if (strcasecmp(pb_catalog_column(r->columns[i].name, buf), name) == 0)
             return (int)i;
     return PB_SCAN_NOWHERE;
 }
 
-static int find_typed(const struct pb_reader *r, const char *name, enum pb_type type)
+static int find_typed(const struct pb_store_ring *ring, const char *name, enum pb_type type)
 {
-    int at = find_column(r, name);
+    int at = find_column(ring, name);
 
-    return at >= 0 && r->columns[at].type == type ? at : -1;
+    return at >= 0 && ring->reader.columns[at].type == type ? at : -1;
 }
 
 /* Two kinds of text are one type in SQL. */
@@ -48,7 +58,7 @@ static bool map_columns(struct pb_sql_task *task, const struct pb_column_spec *c
                         const struct pb_store_ring *ring, int *ret)
 {
     for (size_t i = 0; i < n; i++) {
-        int at = find_column(&ring->reader, columns[i].name);
+        int at = find_column(ring, columns[i].name);
 
         if (at < 0 && strcmp(columns[i].name, "host") == 0)
             at = PB_SCAN_HOST;
@@ -84,8 +94,8 @@ static void add_source(struct pb_scan_bound *b, struct pb_sql_task *task,
     s = &b->sources[b->nsources++];
     *s = (struct pb_scan_source){ring, first, next, -1, -1, map};
     if ((ring->reader.flags & PB_RING_SHARED) && !task->scope->all) {
-        s->pid_at = find_typed(&ring->reader, "pid", PB_INT);
-        s->time_at = find_typed(&ring->reader, "timestamp", PB_TIME);
+        s->pid_at = find_typed(ring, "pid", PB_INT);
+        s->time_at = find_typed(ring, "timestamp", PB_TIME);
     }
 }
 
@@ -140,11 +150,12 @@ static void bind_part(const struct pb_duck *d, struct duck_bind *info, struct pb
     for (size_t i = 0; i < r->ncolumns && i < PB_RING_COLUMNS_MAX; i++) {
         const char *name = pb_catalog_column(r->columns[i].name, names[i]);
 
-        if (*name && find_column(r, name) == (int)i) /* of two with the same name the first */
+        /* Of two with the same name the first. */
+        if (*name && find_column(task->ring, name) == (int)i)
             columns[n++] = (struct pb_column_spec){name, r->columns[i].type, "", ""};
     }
     for (size_t i = 0; i < 2; i++)
-        if (find_column(r, added[i]) < 0)
+        if (find_column(task->ring, added[i]) < 0)
             columns[n++] = (struct pb_column_spec){added[i], PB_INT, "", ""};
     declare(d, info, b, columns, n);
     add_source(b, task, columns, task->ring, task->first, task->last + 1);

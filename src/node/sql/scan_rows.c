@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "host/alloc.h"
+#include "node/aside.h"
 #include "node/sql/scan.h"
-#include "node/sql/scan_dict.h"
+#include "node/sql/scan_cells.h"
 
-enum { PIECE_ROWS = 1 << 16, TEXT_MAX = 64 << 10, COLUMNS_MAX = PB_RING_COLUMNS_MAX + 2 };
+enum { PIECE_ROWS = 1 << 16, COLUMNS_MAX = PB_RING_COLUMNS_MAX + 2 };
 
 struct piece {
     const struct pb_scan_source *source;
@@ -30,14 +32,13 @@ struct scan {
 /* Of one thread. */
 struct worker {
     struct piece piece; /* what is left of it */
-    struct pb_scan_dict dict;
+    struct pb_scan_cells texts;
     const struct pb_scan_source *ready_for; /* what follows is for this one */
     size_t columns[COLUMNS_MAX], ncolumns;  /* of the ring, to be copied */
     struct duck_value *host, *pid;
     void *cells[COLUMNS_MAX]; /* those that do not go into a vector as they are */
     void *out[COLUMNS_MAX];   /* where each column is copied to this time */
     uint64_t rows[DUCK_VECTOR_SIZE];
-    char *text;
 };
 
 static void scan_free(void *p)
@@ -110,10 +111,9 @@ static void worker_free(void *p)
     struct worker *w = p;
 
     drop_constants(w);
-    pb_scan_dict_finish(&w->dict);
+    pb_scan_cells_finish(&w->texts);
     for (size_t i = 0; i < COLUMNS_MAX; i++)
         free(w->cells[i]);
-    free(w->text);
     free(w);
 }
 
@@ -122,7 +122,7 @@ void pb_scan_local_init(struct duck_init *info)
     struct worker *w = pb_alloc_resize(NULL, sizeof *w);
 
     memset(w, 0, sizeof *w);
-    w->dict.duck = pb_duck();
+    w->texts.dict.duck = pb_duck();
     hand_over();
     pb_duck()->init_set_init_data(info, w, worker_free);
 }
@@ -150,7 +150,7 @@ static void turn_to(struct worker *w, const struct scan *s, const struct pb_scan
             w->columns[w->ncolumns++] = (size_t)from->time_at;
     }
     drop_constants(w);
-    w->host = d->create_varchar(from->ring->store->host);
+    w->host = pb_sql_text_value(d, from->ring->store->host);
     w->pid = d->create_int64(from->ring->store->process.pid);
     w->ready_for = from;
 }
@@ -230,88 +230,6 @@ static size_t keep_scope(struct worker *w, const struct pb_scan_source *from,
     return kept;
 }
 
-static void mark_null(uint64_t **validity, struct duck_vector *v, size_t i)
-{
-    if (!*validity) {
-        pb_duck()->vector_ensure_validity_writable(v);
-        *validity = pb_duck()->vector_get_validity(v);
-    }
-    (*validity)[i / 64] &= ~((uint64_t)1 << (i % 64));
-}
-
-static void finish_ints(struct duck_vector *v, int64_t *cells, size_t n, bool is_time)
-{
-    uint64_t *validity = NULL;
-
-    for (size_t i = 0; i < n; i++)
-        if (cells[i] == PB_NULL_INT)
-            mark_null(&validity, v, i);
-    /* Nanoseconds to microseconds, downwards also before 1970. */
-    for (size_t i = 0; is_time && i < n; i++)
-        cells[i] = cells[i] / 1000 - (cells[i] % 1000 < 0);
-}
-
-static void finish_reals(struct duck_vector *v, const uint64_t *cells, size_t n)
-{
-    uint64_t *validity = NULL;
-
-    for (size_t i = 0; i < n; i++)
-        if (cells[i] == PB_NULL_REAL_BITS)
-            mark_null(&validity, v, i);
-}
-
-static void finish_bools(struct duck_vector *v, uint8_t *cells, size_t n)
-{
-    uint64_t *validity = NULL;
-
-    for (size_t i = 0; i < n; i++) {
-        if (cells[i] == PB_NULL_BOOL)
-            mark_null(&validity, v, i);
-        cells[i] = cells[i] == 1;
-    }
-}
-
-static void finish_texts(struct worker *w, const struct pb_reader *r, struct duck_vector *v,
-                         const uint64_t *cells, size_t n)
-{
-    const struct pb_duck *d = pb_duck();
-    uint64_t *validity = NULL;
-
-    if (!w->text)
-        w->text = pb_alloc_resize(NULL, TEXT_MAX);
-    for (size_t i = 0; i < n; i++) {
-        long len = pb_reader_text(r, cells[i], w->text, TEXT_MAX);
-
-        if (len < 0)
-            mark_null(&validity, v, i);
-        else
-            d->unsafe_vector_assign_string_element_len(v, i, w->text, (uint64_t)len);
-    }
-}
-
-static void finish_cells(struct worker *w, const struct pb_reader *r, enum pb_type type,
-                         struct duck_vector *v, void *cells, size_t n)
-{
-    switch (type) {
-    case PB_TIME:
-    case PB_INT:
-        finish_ints(v, cells, n, type == PB_TIME);
-        break;
-    case PB_REAL:
-        finish_reals(v, cells, n);
-        break;
-    case PB_BOOL:
-        finish_bools(v, cells, n);
-        break;
-    case PB_NAME:
-        pb_scan_dict_put(&w->dict, r, cells, n, v);
-        break;
-    case PB_TEXT:
-        finish_texts(w, r, v, cells, n);
-        break;
-    }
-}
-
 /* What is not in the ring itself. */
 static void put_other(struct worker *w, const struct pb_scan_source *from, int place,
                       struct duck_vector *v, size_t n)
@@ -335,6 +253,13 @@ static void put_other(struct worker *w, const struct pb_scan_source *from, int p
     }
 }
 
+/* Nobody waits for the answer any more; rings full of nothing must not keep us from seeing that. */
+static bool is_over(const struct pb_sql_task *t)
+{
+    return (t->cancelled && atomic_load(t->cancelled)) ||
+           (t->deadline_ns && pb_clock_ns() > t->deadline_ns);
+}
+
 /* Up to a chunk of the piece; how many rows came out. */
 static size_t copy_chunk(struct worker *w, const struct scan *s, struct duck_chunk *output)
 {
@@ -355,6 +280,8 @@ static size_t copy_chunk(struct worker *w, const struct scan *s, struct duck_chu
     k = n;
     n = pb_reader_copy(r, w->piece.first, n, w->columns, w->ncolumns, w->out, w->rows, NULL);
     w->piece.first += k;
+    if (n == 0)
+        w->piece.first = pb_reader_skip(r, w->piece.first, w->piece.next);
     if (from->pid_at >= 0)
         n = keep_scope(w, from, s->bound->task->scope, n);
     return n;
@@ -378,7 +305,7 @@ static void finish_chunk(struct worker *w, const struct scan *s, struct duck_chu
             put_other(w, from, place, v, n);
             continue;
         }
-        finish_cells(w, r, r->columns[w->columns[k]].type, v, w->out[k], n);
+        pb_scan_cells_put(&w->texts, r, r->columns[w->columns[k]].type, v, w->out[k], n);
         k++;
     }
 }
@@ -393,7 +320,7 @@ void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
 
     take_over();
     task = s->bound->task;
-    while (n == 0) {
+    while (n == 0 && !is_over(task)) {
         if (w->piece.first >= w->piece.next) {
             size_t i = atomic_fetch_add(&s->next, 1);
 
@@ -402,10 +329,14 @@ void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
             w->piece = s->pieces[i];
             turn_to(w, s, w->piece.source);
         }
+        pb_aside_reading(&w->piece.source->ring->reader);
         n = copy_chunk(w, s, output);
     }
     if (n > 0)
         finish_chunk(w, s, output, n);
+    else if (is_over(task))
+        d->function_set_error(info, "the time for this query is up");
+    pb_aside_reading(NULL);
     if (task->ring)
         atomic_fetch_add(&task->ring_rows, n);
     d->data_chunk_set_size(output, n);

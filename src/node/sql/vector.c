@@ -3,14 +3,23 @@
 
 #include "host/buf.h"
 #include "node/sql/internal.h"
+#include "store/reader.h"
 
-static bool is_ascii(const char *s, size_t len)
+/*
+ * The one place where text enters the engine, which takes it for UTF-8 without a look and breaks on
+ * anything else. Bytes that are not come out as \xNN.
+ */
+static void escape(struct pb_buf *b, const char *s, size_t len)
 {
-    unsigned char all = 0;
+    pb_buf_add(b, "", 0);
+    for (size_t i = 0; i < len;) {
+        size_t n = pb_reader_valid(s + i, len - i);
 
-    for (size_t i = 0; i < len; i++)
-        all |= (unsigned char)s[i];
-    return all < 0x80;
+        pb_buf_add(b, s + i, n);
+        if (i + n < len)
+            pb_buf_printf(b, "\\x%02x", (unsigned char)s[i + n]);
+        i += n + 1;
+    }
 }
 
 void pb_sql_put_text(const struct pb_duck *d, struct duck_vector *v, uint64_t row, const char *s,
@@ -18,23 +27,28 @@ void pb_sql_put_text(const struct pb_duck *d, struct duck_vector *v, uint64_t ro
 {
     struct pb_buf b = PB_BUF_INIT;
 
-    if (is_ascii(s, len)) {
+    if (pb_reader_valid(s, len) == len) {
         d->unsafe_vector_assign_string_element_len(v, row, s, len);
         return;
     }
-    /* Checked on a copy that ends with a NUL: what lies in a ring may change under our eyes. */
-    pb_buf_add(&b, s, len);
-    for (size_t i = 0; i < b.len;) {
-        size_t n = pb_utf8_len(b.data + i);
-
-        if (n == 0 || i + n > b.len) {
-            b.data[i] = '?';
-            n = 1;
-        }
-        i += n;
-    }
+    escape(&b, s, len);
     d->unsafe_vector_assign_string_element_len(v, row, b.data, b.len);
     pb_buf_finish(&b);
+}
+
+struct duck_value *pb_sql_text_value(const struct pb_duck *d, const char *s)
+{
+    struct pb_buf b = PB_BUF_INIT;
+    struct duck_value *value;
+    size_t len = strlen(s);
+
+    if (pb_reader_valid(s, len) == len)
+        return d->create_varchar(s);
+    escape(&b, s, len);
+    pb_buf_putc(&b, '\0');
+    value = d->create_varchar(b.data);
+    pb_buf_finish(&b);
+    return value;
 }
 
 void pb_sql_put_nulls(const struct pb_duck *d, struct duck_vector *v, size_t n)

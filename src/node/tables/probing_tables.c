@@ -1,14 +1,19 @@
 /*
  * probing.tables - every table there is, how many rows it has and where they are.
+ *
+ * A ring that is not read (set aside, cut off, nonsense) stands with its reason at its table; one
+ * of a table that nothing else has is in probing.agents only.
  */
 #include <string.h>
 
+#include "base/home.h"
+#include "host/buf.h"
 #include "node/tables/common.h"
 
 static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
                 struct pb_rows *rows, struct pb_err *err);
 
-enum { NAME, SCHEMA, TABLE, SOURCE, ROWS, RINGS, DROPPED, BYTES, FILES, DOC };
+enum { NAME, SCHEMA, TABLE, SOURCE, ROWS, RINGS, DROPPED, BYTES, FILES, REASON, DOC };
 
 static const struct pb_column_spec columns[] = {
     [NAME] = {"name", PB_NAME, "", "as it is written in SQL"},
@@ -20,6 +25,7 @@ static const struct pb_column_spec columns[] = {
     [DROPPED] = {"dropped", PB_INT, "", "rows that were lost because a writer was too fast"},
     [BYTES] = {"bytes", PB_INT, "B", "of rings and files"},
     [FILES] = {"files", PB_INT, "", "files of history, of all processes"},
+    [REASON] = {"reason", PB_TEXT, "", "rings of it that are not read, by process, and why"},
     [DOC] = {"doc", PB_TEXT, "", "what is in it"},
     PB_LIVE_COMMON,
 };
@@ -74,8 +80,54 @@ static void count_files(const struct pb_archive_table *v, size_t n, const char *
     }
 }
 
+static void add_reason(struct pb_buf *b, const struct pb_store *s, const char *why)
+{
+    pb_buf_printf(b, "%s%s: %s", b->len ? "; " : "", s->process.id, why);
+}
+
+/* Is it "<table>.<generation>.ring: why"? Then why. */
+static const char *why_not(const char *line, const char *table)
+{
+    size_t len = strlen(table);
+    const char *rest = line + len;
+
+    if (strncmp(line, table, len) != 0 || *rest++ != '.')
+        return NULL;
+    rest += strspn(rest, "0123456789");
+    return strncmp(rest, PB_HOME_RING ": ", sizeof PB_HOME_RING + 1) == 0
+               ? rest + sizeof PB_HOME_RING + 1
+               : NULL;
+}
+
+/* Rings of this table that were left out when they were opened, or that broke since. */
+static const char *reasons(const struct pb_stores *stores, const struct pb_scope *scope,
+                           const char *name, struct pb_arena *a)
+{
+    struct pb_buf b = PB_BUF_INIT;
+    const char *text = NULL, *why;
+
+    for (size_t i = 0; i < stores->nstores; i++) {
+        const struct pb_store *s = stores->stores[i];
+        char *lines = pb_arena_strdup(a, s->troubles), *line;
+
+        if (!pb_scope_has_id(scope, s->process.id))
+            continue;
+        while ((line = strsep(&lines, "\n")))
+            if ((why = why_not(line, name)))
+                add_reason(&b, s, why);
+        for (size_t k = 0; k < s->nrings; k++)
+            if (strcmp(s->rings[k]->reader.name, name) == 0 &&
+                (why = pb_reader_trouble(&s->rings[k]->reader)))
+                add_reason(&b, s, why);
+    }
+    if (b.len)
+        text = pb_arena_strndup(a, b.data, b.len);
+    pb_buf_finish(&b);
+    return text;
+}
+
 static void add_table(struct pb_node *n, struct pb_rows *rows, const struct pb_sql_table *t,
-                      const struct counts *c)
+                      const struct counts *c, const char *reason)
 {
     struct pb_row_cell *row = pb_rows_add(rows);
     const char *point = strchr(t->name, '.');
@@ -86,6 +138,7 @@ static void add_table(struct pb_node *n, struct pb_rows *rows, const struct pb_s
                        : "main");
     pb_rows_text(rows, row, TABLE, point ? point + 1 : t->name);
     pb_rows_text(rows, row, SOURCE, t->source);
+    pb_rows_text(rows, row, REASON, reason);
     pb_rows_text(rows, row, DOC, t->doc);
     pb_live_common(rows, row, n->host, 0, -1);
     if (strcmp(t->source, "ring") != 0)
@@ -119,7 +172,7 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
         count_rings(stores, scope, v[i].name, scope->all, &c);
         if (scope->all)
             count_files(archived, narchived, v[i].name, &c);
-        add_table(n, rows, &v[i], &c);
+        add_table(n, rows, &v[i], &c, reasons(stores, scope, v[i].name, &a));
     }
     pb_stores_drop(stores);
     pb_arena_finish(&a);

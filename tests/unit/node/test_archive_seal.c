@@ -242,6 +242,43 @@ static void dropped_row_is_passed_over_and_not_lost(void **state)
     fake_end(&f);
 }
 
+/* Every other row is missing: they are not looked for one by one. */
+static void gaps_are_passed_over_together(void **state)
+{
+    struct fake f;
+
+    (void)state;
+    fake_begin(&f, 65536);
+    fake_append(&f, 40000);
+    for (uint64_t row = 0; row < 40000; row += 2)
+        set_word(&f, row, 0);
+    f.store.process.live = false;
+    for (int i = 0; i < 5; i++) /* one, but each look has its time */
+        fake_look(&f);
+    assert_int_equal(f.seen.sealed, 40000);
+    assert_true(f.writes <= 5);
+    fake_end(&f);
+}
+
+/* A stranger's rows of a different day each: no file for each of them. */
+static void days_of_a_stranger(void **state)
+{
+    struct fake f;
+
+    (void)state;
+    fake_begin(&f, 1024);
+    f.store.foreign = true;
+    f.seen.reader.created_ns = 0;
+    for (int64_t i = 0; i < 500; i++)
+        pb_ring_append(f.ring, (union pb_cell[]){{.i = i * INT64_C(86400000000000)}, {.i = i}});
+    f.store.process.live = false;
+    for (int i = 0; i < 3; i++)
+        fake_look(&f);
+    assert_int_equal(f.seen.sealed, 500);
+    assert_true(f.writes <= 2);
+    fake_end(&f);
+}
+
 static void midnight_splits(void **state)
 {
     struct fake f;
@@ -283,6 +320,8 @@ int main(void)
         cmocka_unit_test(dead_writer_is_passed_over),
         cmocka_unit_test(stuck_writer_holds_up_no_longer_than_there_is_room),
         cmocka_unit_test(dropped_row_is_passed_over_and_not_lost),
+        cmocka_unit_test(gaps_are_passed_over_together),
+        cmocka_unit_test(days_of_a_stranger),
         cmocka_unit_test(midnight_splits),
     };
 

@@ -100,17 +100,16 @@ static int find(const struct pb_reader *r, const char *name)
 static double cell(const struct pb_reader *r, int column, const void *v, size_t i, char *text)
 {
     const int64_t *whole = v;
-    size_t len = 0;
-    const char *s;
+    long len;
 
     switch (r->columns[column].type) {
     case PB_REAL:
         return ((const double *)v)[i];
     case PB_NAME:
-        s = pb_reader_name(r, ((const uint32_t *)v)[i], &len);
-        if (s)
-            snprintf(text, 32, "%.*s", (int)(len < 31 ? len : 31), s);
-        return s ? 1 : (double)NAN;
+        len = pb_reader_name(r, ((const uint32_t *)v)[i], text, 31);
+        if (len >= 0)
+            text[len] = '\0';
+        return len >= 0 ? 1 : (double)NAN;
     default:
         return whole[i] == PB_NULL_INT ? (double)NAN : (double)whole[i];
     }

@@ -36,6 +36,28 @@ static void test_id(void **state)
         assert_false(pb_process_id_parse(bad[i], &pid, &start));
 }
 
+/* Of another user it is another process, whatever its number. */
+static void test_key(void **state)
+{
+    static const char *const bad[] = {"5", "5-6-", "5-6-7-8", "5--7", "5-6-x", "5-6-99999999999"};
+    char key[PB_PROCESS_ID_MAX];
+    uint64_t start;
+    uid_t uid;
+    pid_t pid;
+
+    (void)state;
+    pb_process_key(key, 5, 6, geteuid());
+    assert_string_equal(key, "5-6");
+    pb_process_key(key, 5, 6, 61234);
+    assert_string_equal(key, "5-6-61234");
+    assert_true(pb_process_key_parse(key, &pid, &start, &uid));
+    assert_true(pid == 5 && start == 6 && uid == 61234);
+    assert_true(pb_process_key_parse("5-6", &pid, &start, &uid));
+    assert_true(uid == geteuid());
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(pb_process_key_parse(bad[i], &pid, &start, &uid));
+}
+
 struct asked {
     struct pb_arena a;
     struct pb_scope scope;
@@ -183,7 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_has),
-        cmocka_unit_test(test_id),
+        cmocka_unit_test(test_id), cmocka_unit_test(test_key),
         IN_FOLDER(test_among_the_dead),
         cmocka_unit_test(test_living_without_a_store),
         cmocka_unit_test(test_settings_of_the_node),

@@ -4,6 +4,8 @@
  */
 #include "ring_folder.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 
 enum { NEW_HEAD = 640, NEW_COLUMN = 256, ROWS = 64 };
@@ -220,11 +222,103 @@ static void shrunk(void **state)
     folder_remove(&f);
 }
 
+/* Its owner cuts it off and puts it back while it is being read. */
+struct cutter {
+    int fd;
+    off_t size;
+    _Atomic bool done;
+};
+
+static void *cut_on(void *arg)
+{
+    struct cutter *c = arg;
+
+    while (!c->done)
+        if (ftruncate(c->fd, 512) < 0 || ftruncate(c->fd, c->size) < 0)
+            break;
+    return NULL;
+}
+
+static void cut_while_read(void **state)
+{
+    enum { MANY = 1 << 16 };
+    static const struct pb_column_spec columns[] = {{"a", PB_INT, "", ""}, {"b", PB_TEXT, "", ""}};
+    struct pb_ring_spec spec = {.name = "test.cut", .doc = "", .columns = columns, .ncolumns = 2,
+                                .rows = MANY};
+    struct folder f = folder_make();
+    size_t wanted[] = {0, 1};
+    uint64_t *rows = malloc(MANY * 8), first, next;
+    void *out[] = {malloc(MANY * 8), malloc(MANY * 8)};
+    struct cutter c = {0};
+    struct pb_reader r;
+    struct pb_ring *w;
+    pthread_t thread;
+    char buf[64];
+
+    (void)state;
+    assert_int_equal(pb_ring_create(&w, f.fd, &spec, NULL, NULL), 0);
+    for (int i = 0; i < MANY; i++)
+        pb_ring_append(w, (union pb_cell[]){{.i = i}, {.text = {"text", 4}}});
+    pb_ring_close(w);
+    r = reader_open(&f, "test.cut.0.ring");
+    c.fd = openat(f.fd, "test.cut.0.ring", O_RDWR);
+    c.size = (off_t)r.size;
+    assert_int_equal(pthread_create(&thread, NULL, cut_on, &c), 0);
+    for (int i = 0; i < 300; i++) {
+        pb_reader_range(&r, &first, &next);
+        pb_reader_copy(&r, 0, MANY, wanted, 2, out, rows, NULL);
+        pb_reader_text(&r, ((uint64_t *)out[1])[0], buf, sizeof buf);
+    }
+    c.done = true;
+    pthread_join(thread, NULL);
+    close(c.fd);
+    pb_reader_close(&r);
+    free(out[0]);
+    free(out[1]);
+    free(rows);
+    folder_remove(&f);
+}
+
+/* A ring of a billion rows that takes no room: what was never written is passed over. */
+static void sparse(void **state)
+{
+    enum { PAGE = 65536, SLOT = 3 << 20 };
+    const uint64_t capacity = UINT64_C(1) << 30;
+    struct folder f = folder_make();
+    struct later *l = later_make();
+    uint64_t done = PB_SEQ_DONE(SLOT), at;
+    struct pb_reader r;
+    int fd;
+
+    (void)state;
+    l->head.capacity = capacity;
+    l->head.sequence_at = 8192;
+    l->head.file_size = 8192 + 6 * capacity * 8;
+    for (size_t i = 0; i < l->head.ncolumns; i++)
+        l->columns[i].column.at = 8192 + (i + 1) * capacity * 8;
+    l->head.dict_size = l->head.heap_size = 0;
+    save(&f, l, sizeof *l);
+    fd = openat(f.fd, "x.ring", O_RDWR);
+    if (ftruncate(fd, (off_t)l->head.file_size) < 0)
+        skip();
+    assert_int_equal(pwrite(fd, &done, 8, (off_t)(8192 + SLOT * 8)), 8);
+    r = reader_open(&f, "x.ring");
+    at = pb_reader_skip(&r, 0, capacity);
+    assert_true(at <= SLOT && SLOT - at < PAGE / 8);
+    assert_true(pb_reader_skip(&r, SLOT + PAGE, capacity) == capacity);
+    assert_true(pb_reader_skip(&r, 7, 9) == 9);
+    close(fd);
+    pb_reader_close(&r);
+    free(l);
+    folder_remove(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(later_minor), cmocka_unit_test(broken), cmocka_unit_test(odd_columns),
         cmocka_unit_test(not_a_file),  cmocka_unit_test(shrunk),
+        cmocka_unit_test(cut_while_read), cmocka_unit_test(sparse),
     };
 
     return RUN_TESTS(tests);

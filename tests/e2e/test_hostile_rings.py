@@ -1,0 +1,143 @@
+"""The node of root reads the rings of users who mean harm; it lives on, and believes little."""
+import glob
+import json
+import os
+import shutil
+import struct
+import time
+
+import pytest
+
+import agents
+import harness
+import nodes
+import rings
+from strangers import FIRST, SECOND, Stranger, needs_root
+
+pytestmark = needs_root
+NEXT = 384
+
+
+@pytest.fixture
+def root(tmp_path):
+    made = nodes.Node(tmp_path)
+    yield made
+    made.stop()
+
+
+def home_of(target):
+    return "/dev/shm/probing-%d/%d-%s" % (target.uid, target.pid, target.start)
+
+
+@pytest.fixture
+def victim(start, root):
+    """A probed process of another user whose rows root has seen."""
+    target = start(Stranger, FIRST, "probed.py")
+    assert root(target.pid, "inject").returncode == 0
+    agents.eventually(lambda: root.rows("SELECT count(*) AS n FROM python.memory",
+                                        target.pid)[0]["n"] > 0, 20)
+    return target
+
+
+def ring_of(target):
+    return glob.glob(home_of(target) + "/python.memory.*.ring")[0]
+
+
+def copy_home(target, uid, name):
+    """The same folder under another name, as if it were that user's."""
+    to = "/dev/shm/probing-%d/%s" % (uid, name)
+    shutil.copytree(home_of(target), to, ignore=shutil.ignore_patterns("control"))
+    for path in [os.path.dirname(to), to] + glob.glob(to + "/*"):
+        os.chown(path, uid, uid)
+    os.chmod(os.path.dirname(to), 0o700)
+    return to
+
+
+def test_a_ring_that_is_cut_off_again_and_again(start, root, victim):
+    fake = copy_home(victim, FIRST, "%d-1" % victim.pid)
+    start(Stranger, FIRST, "cut_ring.py", glob.glob(fake + "/python.memory.*.ring")[0])
+    before, end = root.pid(), time.time() + 4
+    while time.time() < end:
+        root.rows("SELECT count(*), max(rss_mb) FROM python.memory")
+    assert root.pid() == before
+
+
+def test_words_that_are_no_text(root, victim):
+    """In `meta`, which becomes host names, commands, states."""
+    before = root.pid()
+    for turn in range(1, 6):  # before and after its rows are in files
+        fake = copy_home(victim, FIRST, "%d-%d" % (victim.pid, turn))
+        with open(fake + "/meta", "wb") as file:
+            file.write(b"host=\xff\xfe\xc3\ncommand=\xed\xa0\x80 \xff\nagent=\xff\npython=\xfe\n"
+                       b"boot_id=\xff\nstarted_ns=1\n")
+        with open(fake + "/status", "wb") as file:
+            file.write(b"agent.state=\xff\ncollector.\xfe=\xff: \xff\n")
+        root.rows("SELECT host, count(*) FROM python.memory GROUP BY ALL")
+        root.rows("SELECT * FROM probing.agents")
+    assert root("list", "--dead", "-f", "json").returncode == 0
+    assert root.pid() == before
+
+
+@pytest.mark.parametrize("rows", (2 ** 64 - 8, 2 ** 63, 2 ** 57))
+def test_a_head_that_cannot_be(root, victim, rows):
+    """As it is opened, and later, when it is open already."""
+    fake = copy_home(victim, FIRST, "%d-1" % victim.pid)
+    for path in (glob.glob(fake + "/python.memory.*.ring")[0], ring_of(victim)):
+        with open(path, "r+b") as file:
+            file.seek(NEXT)
+            file.write(struct.pack("<Q", rows))
+    before = root.pid()
+    answer = root("query", "--timeout", "5", "SELECT count(*) FROM python.memory", timeout=20)
+    assert answer.returncode == 0, answer
+    assert root.pid() == before
+    with open("/proc/%d/status" % before) as file:
+        size = [int(line.split()[1]) for line in file if line.startswith("VmHWM")][0]
+    assert size < 700000, "%d kB" % size
+
+
+def rename_table(folder, name):
+    """A ring of python.memory becomes one of another table, which nobody else has."""
+    path = glob.glob(folder + "/python.memory.*.ring")[0]
+    with open(path, "r+b") as file:
+        file.seek(104)
+        file.write(name.encode().ljust(64, b"\0"))
+    os.rename(path, "%s/%s.0.ring" % (folder, name))
+
+
+def test_a_folder_with_the_name_of_a_process_of_root(start, root, victim, any_py):
+    """Its rows are not that process's, neither while that lives nor when it is gone."""
+    own = start(harness.Script, any_py, "probed.py")
+    assert root(own.pid, "inject").returncode == 0
+    agents.eventually(lambda: root.rows("SELECT count(*) AS n FROM python.memory",
+                                        own.pid)[0]["n"] > 0, 20)
+    fake = copy_home(victim, SECOND, "%d-%s" % (own.pid, own.start))
+    rename_table(fake, "python.forged")
+    try:
+        time.sleep(0.6)  # new users are looked for now and then
+        answer = root("query", "SELECT * FROM python.forged")
+        assert answer.returncode == 1 and "forged" in answer.stderr, answer
+        own.stop()
+        agents.eventually(lambda: not os.path.exists("/proc/%d" % own.pid), 10)
+        answer = root(own.pid, "query", "-f", "json", "SELECT * FROM python.forged")
+        assert answer.returncode == 1 or json.loads(answer.stdout) == [], answer
+        assert root.rows("SELECT count(*) AS n FROM python.memory", own.pid)[0]["n"] > 0
+    finally:
+        shutil.rmtree("/dev/shm/probing-%d" % SECOND)
+
+
+def test_rows_that_claim_to_be_about_others(root, victim):
+    """A ring with a pid column of its own says what it likes about anybody: not a stranger's."""
+    fake = copy_home(victim, FIRST, "%d-1" % victim.pid)
+    path = glob.glob(fake + "/python.memory.*.ring")[0]
+    ring = rings.Ring(path)
+    with open(path, "r+b") as file:
+        data = bytearray(file.read())
+        at = data.index(b"gc_gen0\0")
+        data[at:at + 8] = b"pid\0\0\0\0\0"
+        slot = [column[2] for column in ring.columns if column[0] == "gc_gen0"][0]
+        for number in range(ring.capacity):
+            struct.pack_into("<q", data, slot + 8 * number, 1)
+        file.seek(0)
+        file.write(data)
+    pids = {row["pid"] for row in root.rows("SELECT DISTINCT pid FROM python.memory")}
+    assert victim.pid in pids and 1 not in pids

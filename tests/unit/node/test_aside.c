@@ -1,0 +1,131 @@
+/* A ring that ended a node is not read by the next one, which says why. */
+#include "node/stores.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "node/aside.h"
+#include "node/discover.h"
+
+static char data_dir[] = "/tmp/aside-test-XXXXXX";
+
+static struct pb_reader open_ring(const char *id)
+{
+    char path[128];
+    struct pb_err err = {0};
+    struct pb_reader r;
+    int dir;
+
+    snprintf(path, sizeof path, "%s/%s", stores_root, id);
+    dir = open(path, O_RDONLY | O_DIRECTORY);
+    if (pb_reader_open(&r, dir, "python.t.0.ring", &err) < 0)
+        fail_msg("%s", err.msg);
+    close(dir);
+    return r;
+}
+
+static int make(void **state)
+{
+    int dir;
+
+    if (stores_setup(state) < 0)
+        return -1;
+    strcpy(data_dir + sizeof data_dir - 7, "XXXXXX");
+    for (int i = 0; i < 2; i++) {
+        dir = stores_make(i ? "101-5" : "100-5", i ? "pid=101\nstart=5\n" : "pid=100\nstart=5\n");
+        stores_ring(dir, "python.t", 1, 10);
+        close(dir);
+    }
+    return mkdtemp(data_dir) ? 0 : -1;
+}
+
+/* A process that opens the list, reads a ring (or has read it) and ends by this signal. */
+static void end_by(int sig, bool while_reading)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        struct pb_reader r = open_ring("100-5");
+
+        for (int i = 1; i < 32; i++) /* those of the test runner, which live on */
+            signal(i, SIG_DFL);
+        pb_aside_open(data_dir, true);
+        pb_aside_reading(&r);
+        if (!while_reading)
+            pb_aside_reading(NULL);
+        raise(sig);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) || WEXITSTATUS(status)); /* a sanitizer exits */
+}
+
+static bool is_set_aside(void *arg, const struct pb_reader *r, char *why, size_t cap)
+{
+    return pb_aside_has(arg, r, why, cap);
+}
+
+static void clear(void **state)
+{
+    char command[64];
+
+    stores_teardown(state);
+    snprintf(command, sizeof command, "rm -rf %s", data_dir);
+    assert_int_equal(system(command), 0);
+}
+
+static void expect(bool aside)
+{
+    struct pb_aside *a = pb_aside_open(data_dir, false);
+    struct pb_discover_opts o = {.store_dir = stores_root, .set_aside = is_set_aside, .arg = a};
+    struct pb_discover *d;
+    struct pb_stores *s;
+    struct pb_err err = {0};
+
+    assert_int_equal(pb_discover_create(&d, &o, &err), 0);
+    s = pb_discover_take(d, 0);
+    assert_int_equal(s->nstores, 2);
+    assert_int_equal(s->stores[0]->nrings, aside ? 0 : 1);
+    assert_int_equal(s->stores[1]->nrings, 1); /* a neighbour, never named */
+    if (aside)
+        assert_non_null(strstr(s->stores[0]->troubles, "python.t.0.ring: set aside: signal"));
+    pb_stores_drop(s);
+    pb_discover_destroy(d);
+    pb_aside_close(a);
+}
+
+static void a_ring_that_ended_a_node(void **state)
+{
+    static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        make(state);
+        expect(false);
+        end_by(deadly[i], true);
+        expect(true);
+        clear(state);
+    }
+}
+
+static void a_node_that_ended_otherwise(void **state)
+{
+    (void)state;
+    make(state);
+    end_by(SIGSEGV, false);
+    end_by(SIGKILL, true);
+    end_by(SIGTERM, true);
+    expect(false);
+    clear(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ring_that_ended_a_node),
+        cmocka_unit_test(a_node_that_ended_otherwise),
+    };
+
+    return RUN_TESTS(tests);
+}
