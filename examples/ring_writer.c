@@ -59,7 +59,7 @@ static int open_folder(const char *given)
     }
     pb_home_path(path, "/dev/shm", getuid(), getpid(), pb_home_start_time(0));
     printf("%s\n", path);
-    return pb_home_create("/dev/shm", getuid(), getpid(), pb_home_start_time(0));
+    return pb_home_create(path, "/dev/shm", getuid(), getpid(), pb_home_start_time(0));
 }
 
 static void write_steps(struct pb_ring *ring, int64_t n)

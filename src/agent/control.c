@@ -74,10 +74,9 @@ static int open_in(struct pb_self *self, const char *root)
     uint64_t start = pb_home_start_time(0);
     int folder, fd;
 
-    pb_home_path(self->home, root, geteuid(), self->pid, start);
     /* A node looks more often; where none runs, every so many starts will do. */
     pb_home_sweep(root, geteuid(), start % FULL_SWEEP == 0 ? &keep : NULL);
-    folder = pb_home_create(root, geteuid(), self->pid, start);
+    folder = pb_home_create(self->home, root, geteuid(), self->pid, start);
     if (folder < 0)
         return folder;
     close(folder);

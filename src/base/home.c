@@ -10,18 +10,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 const char *const pb_home_roots[] = {"/dev/shm", "/tmp", NULL};
-
-void pb_home_user_path(char buf[PB_HOME_MAX], const char *root, uid_t uid)
-{
-    snprintf(buf, PB_HOME_MAX, "%s/probing-%u", root, (unsigned)uid);
-}
-
-void pb_home_path(char buf[PB_HOME_MAX], const char *root, uid_t uid, pid_t pid, uint64_t start)
-{
-    snprintf(buf, PB_HOME_MAX, "%s/probing-%u/%d-%llu", root, (unsigned)uid, (int)pid,
-             (unsigned long long)start);
-}
 
 /* By number: the C library's fstat is younger than the oldest one that we load into. */
 static int file_status(int fd, struct stat *st)
@@ -55,34 +46,161 @@ static int open_checked(int at, const char *name, uid_t uid)
     return fd;
 }
 
-static int create_once(const char *root, uid_t uid, pid_t pid, uint64_t start)
+static void default_path(char buf[PB_HOME_MAX], const char *root, uid_t uid)
 {
-    char path[PB_HOME_MAX];
-    int user, fd;
+    snprintf(buf, PB_HOME_MAX, "%s/probing-%u", root, (unsigned)uid);
+}
 
-    pb_home_user_path(path, root, uid);
+/* Looks for the first name behind `after` that another folder of this user may have. */
+struct lookup {
+    const char *prefix; /* "probing-<uid>-" */
+    const char *after;
+    uid_t owner;
+    char best[PB_HOME_MAX];
+};
+
+static bool is_spare(const char *name, const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    return strncmp(name, prefix, len) == 0 && strlen(name + len) == PB_HOME_SPARE &&
+           strspn(name + len, "0123456789abcdef") == PB_HOME_SPARE;
+}
+
+static bool compare_name(int root, const char *name, void *arg)
+{
+    struct lookup *l = arg;
+    int fd;
+
+    if (!is_spare(name, l->prefix) || strcmp(name, l->after) <= 0 ||
+        (l->best[0] && strcmp(name, l->best) >= 0))
+        return true;
+    fd = open_checked(root, name, l->owner);
+    if (fd >= 0) {
+        close(fd);
+        snprintf(l->best, sizeof l->best, "%s", name);
+    }
+    return true;
+}
+
+int pb_home_next(char path[PB_HOME_MAX], const char *root, uid_t name, uid_t owner)
+{
+    char first[PB_HOME_MAX], prefix[32];
+    struct lookup l = {.prefix = prefix, .owner = owner};
+    int at, fd;
+
+    default_path(first, root, name);
+    if (!path[0] && (fd = open_checked(AT_FDCWD, first, owner)) >= 0) {
+        memcpy(path, first, sizeof first);
+        return fd;
+    }
+    /* It is never made where there is another one already: it is the only one. */
+    if (strcmp(path, first) == 0)
+        return -ENOENT;
+    snprintf(prefix, sizeof prefix, "probing-%u-", (unsigned)name);
+    l.after = path[0] ? strrchr(path, '/') + 1 : "";
+    at = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (at < 0)
+        return -errno;
+    pb_home_list(at, compare_name, &l);
+    fd = l.best[0] ? open_checked(at, l.best, owner) : -ENOENT;
+    close(at);
+    if (fd >= 0 && snprintf(path, PB_HOME_MAX, "%s/%s", root, l.best) >= PB_HOME_MAX) {
+        close(fd);
+        fd = -ENAMETOOLONG;
+    }
+    return fd;
+}
+
+/* A folder with a name that nobody can have taken before. */
+static int create_spare(char path[PB_HOME_MAX], const char *root, uid_t uid)
+{
+    for (int i = 0; i < 5; i++) {
+        uint64_t secret = 0;
+
+        if (syscall(SYS_getrandom, &secret, sizeof secret, 1u /* GRND_NONBLOCK */) !=
+            (long)sizeof secret)
+            secret = pb_clock_ns() * UINT64_C(0x9e3779b97f4a7c15);
+        if (snprintf(path, PB_HOME_MAX, "%s/probing-%u-%016llx", root, (unsigned)uid,
+                     (unsigned long long)secret) >= PB_HOME_MAX)
+            return -ENAMETOOLONG;
+        if (mkdirat(AT_FDCWD, path, 0700) == 0)
+            return open_checked(AT_FDCWD, path, uid);
+        if (errno != EEXIST)
+            return -errno;
+    }
+    return -EEXIST;
+}
+
+int pb_home_user_create(char path[PB_HOME_MAX], const char *root, uid_t uid)
+{
+    int fd;
+
+    path[0] = '\0';
+    fd = pb_home_next(path, root, uid, uid);
+    if (fd >= 0)
+        return fd;
+    default_path(path, root, uid);
     if (mkdirat(AT_FDCWD, path, 0700) < 0 && errno != EEXIST)
         return -errno;
-    user = open_checked(AT_FDCWD, path, uid);
+    fd = open_checked(AT_FDCWD, path, uid);
+    /* Somebody else was there first, with a folder, a link or whatever. */
+    return fd >= 0 || fd == -ENOENT ? fd : create_spare(path, root, uid);
+}
+
+void pb_home_user_path(char buf[PB_HOME_MAX], const char *root, uid_t uid)
+{
+    int fd;
+
+    buf[0] = '\0';
+    fd = pb_home_next(buf, root, uid, uid);
+    if (fd >= 0)
+        close(fd);
+    else
+        default_path(buf, root, uid);
+}
+
+/* Behind the path of the user's folder. */
+static int add_process(char path[PB_HOME_MAX], pid_t pid, uint64_t start)
+{
+    size_t len = strlen(path);
+
+    return snprintf(path + len, PB_HOME_MAX - len, "/%d-%llu", (int)pid,
+                    (unsigned long long)start) < (int)(PB_HOME_MAX - len)
+               ? 0
+               : -ENAMETOOLONG;
+}
+
+void pb_home_path(char buf[PB_HOME_MAX], const char *root, uid_t uid, pid_t pid, uint64_t start)
+{
+    pb_home_user_path(buf, root, uid);
+    add_process(buf, pid, start);
+}
+
+static int create_once(char path[PB_HOME_MAX], const char *root, uid_t uid, pid_t pid,
+                       uint64_t start)
+{
+    int user = pb_home_user_create(path, root, uid), fd;
+
     if (user < 0)
         return user;
-    pb_home_path(path, root, uid, pid, start);
+    fd = add_process(path, pid, start);
     /* What was there is our own: left by exec, or by the agent before. */
-    if (mkdirat(user, strrchr(path, '/') + 1, 0700) < 0 && errno != EEXIST)
+    if (fd == 0 && mkdirat(user, strrchr(path, '/') + 1, 0700) < 0 && errno != EEXIST)
         fd = -errno;
-    else
+    else if (fd == 0)
         fd = open_checked(user, strrchr(path, '/') + 1, uid);
     close(user);
     return fd;
 }
 
-int pb_home_create(const char *root, uid_t uid, pid_t pid, uint64_t start)
+int pb_home_create(char path[PB_HOME_MAX], const char *root, uid_t uid, pid_t pid, uint64_t start)
 {
     int fd = -ENOENT;
 
     /* The last agent to leave removes the user's folder, perhaps under our feet. */
     for (int i = 0; i < 5 && fd == -ENOENT; i++)
-        fd = create_once(root, uid, pid, start);
+        fd = create_once(path, root, uid, pid, start);
     return fd;
 }
 

@@ -8,6 +8,10 @@
  * Not here: the socket (agent/control.h, host/agent.h), what is in the files
  * (agent/collect/, store/).
  *
+ * The folder of a user is <root>/probing-<uid>. The roots are open to all: where somebody else has
+ * taken that name, it is <root>/probing-<uid>-<16 random digits>, which its owner finds again by
+ * owner and mode. Nobody but that user can make such a folder, so nobody can be in its place.
+ *
  *     <root>/probing-<uid>/<pid>-<starttime>/control
  *                                            meta, status
  *                                            <schema>.<table>.<generation>.ring
@@ -20,7 +24,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { PB_HOME_MAX = 96 };
+enum { PB_HOME_MAX = 96, PB_HOME_SPARE = 16 /* digits of a random name */ };
 
 #define PB_HOME_SOCKET "control"
 #define PB_HOME_NODE "node-" /* what the socket of a node begins with, in the user's folder */
@@ -31,14 +35,22 @@ enum { PB_HOME_MAX = 96 };
 /* Where folders may be, best first; ends with NULL. */
 extern const char *const pb_home_roots[];
 
-/* "<root>/probing-<uid>" and the same with "/<pid>-<starttime>" behind it. */
+/*
+ * The folders of a user in a root, one after the other: path is "" at first, then the one before.
+ * name and owner are the same uid but for a user namespace that calls it otherwise. Returns a
+ * descriptor of a checked folder, or -ENOENT when there are no more.
+ */
+int pb_home_next(char path[PB_HOME_MAX], const char *root, uid_t name, uid_t owner);
+/* The first of them, made if need be; returns a descriptor of it. */
+int pb_home_user_create(char path[PB_HOME_MAX], const char *root, uid_t uid);
+/* The path of the first of them, or what it would be; and that of a process's folder in it. */
 void pb_home_user_path(char buf[PB_HOME_MAX], const char *root, uid_t uid);
 void pb_home_path(char buf[PB_HOME_MAX], const char *root, uid_t uid, pid_t pid, uint64_t start);
 
 /* 0 when fd is a folder of this user that nobody else can enter, else -EPERM or so. */
 int pb_home_check(int fd, uid_t uid);
-/* Makes the folder, and the user's around it; returns a descriptor of it. */
-int pb_home_create(const char *root, uid_t uid, pid_t pid, uint64_t start);
+/* Makes the folder of a process, and the user's around it; returns a descriptor, and its path. */
+int pb_home_create(char path[PB_HOME_MAX], const char *root, uid_t uid, pid_t pid, uint64_t start);
 /* Removes socket, folder and the user's folder; one with something else in it stays. */
 void pb_home_remove(const char *path);
 /* The same, and the tables with it. */

@@ -178,27 +178,33 @@ static int64_t most_bytes(int user, const struct pb_home_keep *keep)
     return keep->bytes < quarter ? keep->bytes : quarter;
 }
 
+static void sweep_user(struct sweep *s, int user)
+{
+    s->bytes = 0;
+    s->oldest[0] = '\0';
+    pb_home_list(user, visit, s);
+    for (int i = 0; i < ROUNDS && s->keep && s->oldest[0] && s->bytes > most_bytes(user, s->keep);
+         i++) {
+        erase(s, s->oldest);
+        s->bytes = 0;
+        s->oldest[0] = '\0';
+        pb_home_list(user, visit, s);
+    }
+}
+
 int pb_home_sweep(const char *root, uid_t uid, const struct pb_home_keep *keep)
 {
-    char path[PB_HOME_MAX];
+    char path[PB_HOME_MAX] = "";
     struct sweep s = {.user_path = path, .keep = keep};
     int user;
 
-    pb_home_user_path(path, root, uid);
-    user = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (user < 0)
-        return 0;
-    if (pb_home_check(user, uid) < 0)
-        goto out;
     pb_home_boot_id(s.boot);
-    pb_home_list(user, visit, &s);
-    for (int i = 0; i < ROUNDS && keep && s.oldest[0] && s.bytes > most_bytes(user, keep); i++) {
-        erase(&s, s.oldest);
-        s.bytes = 0;
-        s.oldest[0] = '\0';
-        pb_home_list(user, visit, &s);
+    while ((user = pb_home_next(path, root, uid, uid)) >= 0) {
+        sweep_user(&s, user);
+        close(user);
+        /* Without a time to keep it is quick: others are for those who have the time. */
+        if (!keep)
+            break;
     }
-out:
-    close(user);
     return s.removed;
 }

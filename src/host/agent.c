@@ -17,35 +17,34 @@
 
 #define NS_PER_MS 1000000ull
 
-/* Opens <prefix><home of the process> after checking every step of it; -1 when it is not there. */
+/* Looks for <leaf> in every folder of a user below <prefix><root>; -1 when it is not there. */
 static int open_home(const char *prefix, const char *root, uid_t name, uid_t owner,
                      const char *leaf)
 {
-    char home[PB_HOME_MAX], path[PB_HOME_MAX + 64];
+    char below[PB_HOME_MAX], path[PB_HOME_MAX] = "";
     int user, fd = -1;
 
-    pb_home_user_path(home, root, name);
-    snprintf(path, sizeof path, "%s%s", prefix, home);
-    user = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (user < 0)
-        return -1;
-    if (pb_home_check(user, owner) == 0)
+    snprintf(below, sizeof below, "%s%s", prefix, root);
+    while (fd < 0 && (user = pb_home_next(path, below, name, owner)) >= 0) {
         fd = openat(user, leaf, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    close(user);
-    if (fd >= 0 && pb_home_check(fd, owner) < 0) {
-        close(fd);
-        fd = -1;
+        close(user);
+        if (fd >= 0 && pb_home_check(fd, owner) < 0) {
+            close(fd);
+            fd = -1;
+        }
     }
     return fd;
 }
 
-/* The folder of the agent in this process, seen from here; -1 when there is none. */
+/*
+ * The folder of the agent in this process, seen from here; -1 when there is none. It bears the uid
+ * that the process had when the agent came; what was root may have become anybody since.
+ */
 static int find_home(pid_t pid)
 {
     struct pb_proc_status status;
     char root_of[32], leaf[64];
     const char *prefixes[] = {root_of, ""};
-    uid_t names[2];
     int fd = -1;
 
     if (pb_proc_status(&status, pid, NULL) < 0)
@@ -53,12 +52,18 @@ static int find_home(pid_t pid)
     snprintf(root_of, sizeof root_of, "/proc/%d/root", (int)pid);
     snprintf(leaf, sizeof leaf, "%d-%llu", (int)status.ns_pid,
              (unsigned long long)pb_home_start_time(pid));
-    names[0] = status.euid;
-    names[1] = pb_proc_inner_uid(pid, status.euid);
-    for (int p = 0; p < 2 && fd < 0; p++)
-        for (int n = 0; n < (names[0] == names[1] ? 1 : 2) && fd < 0; n++)
-            for (size_t i = 0; pb_home_roots[i] && fd < 0; i++)
-                fd = open_home(prefixes[p], pb_home_roots[i], names[n], status.euid, leaf);
+    const uid_t owners[] = {status.euid, status.uid, status.suid, 0};
+
+    for (int o = 0; o < 4 && fd < 0; o++) {
+        uid_t names[] = {owners[o], pb_proc_inner_uid(pid, owners[o])};
+
+        for (int p = 0; p < 2 && fd < 0; p++)
+            for (int n = 0; n < (names[0] == names[1] ? 1 : 2) && fd < 0; n++)
+                for (size_t i = 0; pb_home_roots[i] && fd < 0; i++)
+                    fd = open_home(prefixes[p], pb_home_roots[i], names[n], owners[o], leaf);
+        while (o < 3 && (owners[o + 1] == owners[o] || owners[o + 1] == owners[0]))
+            o++;
+    }
     return fd;
 }
 

@@ -249,11 +249,21 @@ int pb_node_socket_path(char *buf, size_t cap, const char *data_dir, struct pb_e
 {
     uint32_t name = hash_text(hash_text(2166136261u, data_dir), PB_VERSION);
     char user[PB_HOME_MAX];
+    struct stat st;
+    int fd;
 
     for (size_t i = 0; pb_home_roots[i]; i++) {
         if (access(pb_home_roots[i], W_OK | X_OK) < 0)
             continue;
         pb_home_user_path(user, pb_home_roots[i], geteuid());
+        /* Taken by somebody else: then the folder that all agree on must be there first. */
+        if (lstat(user, &st) == 0 && (st.st_uid != geteuid() || !S_ISDIR(st.st_mode) ||
+                                      (st.st_mode & 077))) {
+            fd = pb_home_user_create(user, pb_home_roots[i], geteuid());
+            if (fd < 0)
+                continue;
+            close(fd);
+        }
         if (snprintf(buf, cap, "%s/" PB_HOME_NODE "%08x", user, (unsigned)name) < (int)cap)
             return 0;
     }

@@ -41,8 +41,8 @@ struct pb_places {
     size_t n;
     bool changed;
     uint64_t elsewhere_ns; /* when other mount namespaces were last looked at */
-    uint64_t users_ns;     /* as root: when other users were last looked for */
-    struct pb_folder_stamp roots[4]; /* as root: when the roots were last listed */
+    uint64_t users_ns;     /* when folders of users were last looked for */
+    struct pb_folder_stamp roots[4]; /* when the roots were last listed */
 };
 
 static void place_free(struct place *p)
@@ -151,8 +151,8 @@ void pb_places_destroy(struct pb_places *p)
     free(p);
 }
 
-/* The users' folders below a root, for those who may see all. */
-static void list_users(struct pb_places *p, const char *root)
+/* The users' folders below a root: of all for those who may see them, else our own. */
+static void list_users(struct pb_places *p, const char *root, bool all)
 {
     DIR *dir = opendir(root);
     struct dirent *e;
@@ -164,7 +164,8 @@ static void list_users(struct pb_places *p, const char *root)
         if (strncmp(e->d_name, "probing-", 8) != 0 || e->d_name[8] < '0' || e->d_name[8] > '9')
             continue;
         uid = strtoul(e->d_name + 8, &end, 10);
-        if (*end || snprintf(path, sizeof path, "%s/%.40s", root, e->d_name) >= (int)sizeof path)
+        if ((*end && *end != '-') || (!all && uid != geteuid()) ||
+            snprintf(path, sizeof path, "%s/%.40s", root, e->d_name) >= (int)sizeof path)
             continue;
         add_place(p, path, (uid_t)uid);
     }
@@ -172,11 +173,10 @@ static void list_users(struct pb_places *p, const char *root)
         closedir(dir);
 }
 
-/* Our own, and as root now and then whoever has come: the roots are full of others' files. */
+/* Our own, and now and then whoever has come: the roots are full of others' files. */
 static void look_here(struct pb_places *p, bool everywhere)
 {
-    bool others = geteuid() == 0 &&
-                  (everywhere || pb_clock_ns() - p->users_ns > USERS_EVERY_NS);
+    bool others = everywhere || pb_clock_ns() - p->users_ns > USERS_EVERY_NS;
     char path[PB_HOME_MAX];
     struct stat st;
 
@@ -188,7 +188,7 @@ static void look_here(struct pb_places *p, bool everywhere)
         if (others && i < sizeof p->roots / sizeof *p->roots &&
             stat(pb_home_roots[i], &st) == 0 && !pb_folder_stamp_same(&p->roots[i], &st)) {
             pb_folder_stamp_set(&p->roots[i], &st);
-            list_users(p, pb_home_roots[i]);
+            list_users(p, pb_home_roots[i], geteuid() == 0);
         }
     }
 }
@@ -238,30 +238,37 @@ static bool is_known(const struct pb_places *p, const char *path)
     return false;
 }
 
+/* The folders of a user below one root of another world. */
+static void look_root(struct pb_places *p, const char *root, uid_t name, uid_t owner)
+{
+    char path[PB_HOME_MAX] = "";
+    int fd;
+
+    while ((fd = pb_home_next(path, root, name, owner)) >= 0) {
+        struct place *place = is_known(p, path) ? NULL : add_place(p, path, owner);
+
+        close(fd);
+        if (place)
+            place->elsewhere = true;
+    }
+}
+
 /* The folders in the world of one process: its user's. */
 static void look_world(struct pb_places *p, pid_t pid)
 {
     struct pb_proc_status status;
-    char home[PB_HOME_MAX], path[PB_HOME_MAX + 40];
-    uid_t names[2];
+    char root[PB_HOME_MAX];
+    uid_t inner;
 
     if (pb_proc_status(&status, pid, NULL) < 0 ||
         (geteuid() != 0 && status.euid != geteuid()))
         return;
-    names[0] = status.euid;
-    names[1] = pb_proc_inner_uid(pid, status.euid);
+    inner = pb_proc_inner_uid(pid, status.euid);
     for (size_t i = 0; pb_home_roots[i]; i++) {
-        for (int n = 0; n < (names[0] == names[1] ? 1 : 2); n++) {
-            struct place *place;
-
-            pb_home_user_path(home, pb_home_roots[i], names[n]);
-            snprintf(path, sizeof path, "/proc/%d/root%s", (int)pid, home);
-            if (is_known(p, path))
-                continue;
-            place = add_place(p, path, status.euid);
-            if (place)
-                place->elsewhere = true;
-        }
+        snprintf(root, sizeof root, "/proc/%d/root%s", (int)pid, pb_home_roots[i]);
+        look_root(p, root, status.euid, status.euid);
+        if (inner != status.euid)
+            look_root(p, root, inner, status.euid);
     }
 }
 

@@ -50,10 +50,10 @@ static void write_meta(int home, unsigned long long start)
 
 int main(int argc, char **argv)
 {
-    char none[] = "", *room = none;
+    char none[] = "", *room = none, path[PB_HOME_MAX];
     uint64_t rows = argc > 2 ? strtoull(argv[2], &room, 10) : 0;
     uint64_t start = pb_home_start_time(0);
-    int home = pb_home_create(pb_home_roots[0], getuid(), getpid(), start);
+    int home = pb_home_create(path, pb_home_roots[0], getuid(), getpid(), start);
     struct pb_ring_spec spec = {.name = argv[1], .doc = "rows of the benchmark",
                                 .columns = columns, .ncolumns = 4,
                                 .rows = *room == '/' ? strtoull(room + 1, NULL, 10) : rows,

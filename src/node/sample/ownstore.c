@@ -77,13 +77,12 @@ int pb_own_store_open(struct pb_own_store *s, const char *host, const char *data
 
     *s = (struct pb_own_store){.dir = -1};
     for (size_t i = 0; pb_home_roots[i] && s->dir < 0; i++) {
-        s->dir = pb_home_create(pb_home_roots[i], geteuid(), getpid(), start);
+        s->dir = pb_home_create(s->path, pb_home_roots[i], geteuid(), getpid(), start);
         if (s->dir < 0) {
             rc = s->dir;
             s->dir = -1;
             continue;
         }
-        pb_home_path(s->path, pb_home_roots[i], geteuid(), getpid(), start);
         rc = write_meta(s, host, data_dir);
         if (rc < 0) {
             pb_own_store_close(s);

@@ -53,7 +53,7 @@ static int listen_in(const char *home)
 
 static void make(char path[PB_HOME_MAX], pid_t pid, uint64_t start)
 {
-    int fd = pb_home_create(root, getuid(), pid, start);
+    int fd = pb_home_create(path, root, getuid(), pid, start);
 
     assert_true(fd >= 0);
     close(fd);
@@ -91,29 +91,74 @@ static void made_private_and_removed(void **state)
     assert_false(exists(user));
 }
 
-static void traps_are_refused(void **state)
+/* The name is taken by something that is not our folder: another one is made, and found again. */
+static void expect_spare(const char *taken)
 {
-    char user[PB_HOME_MAX], elsewhere[PB_HOME_MAX];
+    char path[PB_HOME_MAX], again[PB_HOME_MAX], user[PB_HOME_MAX];
+    int fd = pb_home_create(path, root, getuid(), 1, 1);
+    struct stat st;
+
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_uid, getuid());
+    assert_int_equal(strncmp(path, taken, strlen(taken)), 0);
+    assert_int_equal(path[strlen(taken)], '-');
+    close(fd);
+    close(pb_home_create(again, root, getuid(), 1, 1));
+    assert_string_equal(again, path);
+    pb_home_path(again, root, getuid(), 1, 1);
+    assert_string_equal(again, path);
+    pb_home_user_path(user, root, getuid());
+    assert_int_equal(strlen(user), strlen(taken) + 1 + PB_HOME_SPARE);
+    pb_home_remove(path);
+    assert_false(exists(user));
+}
+
+static void squatting_does_not_work(void **state)
+{
+    char user[PB_HOME_MAX], elsewhere[PB_HOME_MAX], path[PB_HOME_MAX];
 
     (void)state;
     pb_home_user_path(user, root, getuid());
     snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", root);
     mkdir(elsewhere, 0700);
     assert_int_equal(symlink(elsewhere, user), 0);
-    assert_true(pb_home_create(root, getuid(), 1, 1) < 0);
+    expect_spare(user);
     unlink(user);
     mkdir(user, 0700);
     chmod(user, 0755);
-    assert_int_equal(pb_home_create(root, getuid(), 1, 1), -EPERM);
+    expect_spare(user);
     chmod(user, 0700);
     if (getuid() == 0) {
         assert_int_equal(chown(user, 1, 1), 0);
-        assert_int_equal(pb_home_create(root, getuid(), 1, 1), -EPERM);
+        expect_spare(user);
         assert_int_equal(chown(user, 0, 0), 0);
     }
     rmdir(user);
     close(open(user, O_CREAT | O_WRONLY, 0600));
-    assert_true(pb_home_create(root, getuid(), 1, 1) < 0);
+    expect_spare(user);
+    /* Whoever took the name goes: what is there stays where it is. */
+    close(pb_home_create(path, root, getuid(), 1, 1));
+    unlink(user);
+    close(pb_home_create(elsewhere, root, getuid(), 2, 2));
+    assert_int_equal(strncmp(path, elsewhere, strlen(user) + 1 + PB_HOME_SPARE), 0);
+}
+
+/* A folder of another user with such a name is not taken for ours. */
+static void a_false_spare(void **state)
+{
+    char user[PB_HOME_MAX], spare[PB_HOME_MAX + 24], path[PB_HOME_MAX];
+
+    (void)state;
+    if (getuid() != 0)
+        skip();
+    pb_home_user_path(user, root, getuid());
+    snprintf(spare, sizeof spare, "%s-0000000000000000", user);
+    mkdir(user, 0700);
+    mkdir(spare, 0700);
+    assert_int_equal(chown(user, 1, 1) | chown(spare, 1, 1), 0);
+    close(pb_home_create(path, root, 0, 1, 1));
+    assert_int_not_equal(strncmp(path, spare, strlen(spare)), 0);
 }
 
 static void sweeping_takes_the_dead_only(void **state)
@@ -309,7 +354,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(made_private_and_removed, setup, teardown),
-        cmocka_unit_test_setup_teardown(traps_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(squatting_does_not_work, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_false_spare, setup, teardown),
         cmocka_unit_test_setup_teardown(sweeping_takes_the_dead_only, setup, teardown),
         cmocka_unit_test_setup_teardown(sockets_of_killed_nodes_go, setup, teardown),
         cmocka_unit_test_setup_teardown(tables_of_the_dead_stay_for_a_while, setup, teardown),

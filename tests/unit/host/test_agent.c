@@ -55,8 +55,7 @@ static pid_t start_peer(void (*script)(int fd))
         char home[PB_HOME_MAX];
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(pb_home_create(pb_home_roots[0], geteuid(), getpid(), pb_home_start_time(0)));
-        pb_home_path(home, pb_home_roots[0], geteuid(), getpid(), pb_home_start_time(0));
+        close(pb_home_create(home, pb_home_roots[0], geteuid(), getpid(), pb_home_start_time(0)));
         snprintf(at.sun_path, sizeof at.sun_path, "%s/" PB_HOME_SOCKET, home);
         if (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 4) < 0 ||
             write(ready[1], "r", 1) != 1)
@@ -261,8 +260,7 @@ static void an_impostor_is_refused(void **state)
     pid_t pid;
 
     (void)state;
-    close(pb_home_create(pb_home_roots[0], geteuid(), getpid(), pb_home_start_time(0)));
-    pb_home_path(home, pb_home_roots[0], geteuid(), getpid(), pb_home_start_time(0));
+    close(pb_home_create(home, pb_home_roots[0], geteuid(), getpid(), pb_home_start_time(0)));
     snprintf(at.sun_path, sizeof at.sun_path, "%s/" PB_HOME_SOCKET, home);
     assert_int_equal(pipe(ready), 0);
     pid = fork();

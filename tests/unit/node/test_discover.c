@@ -361,8 +361,8 @@ static void test_living_process_and_its_end(void **state)
     start = pb_home_start_time(child);
     snprintf(id, sizeof id, "%d-%llu", (int)child, (unsigned long long)start);
     snprintf(other, sizeof other, "%d-%llu", (int)child, (unsigned long long)start - 1);
-    dir = pb_home_create(root, geteuid(), child, start);
-    old = pb_home_create(root, geteuid(), child, start - 1);
+    dir = pb_home_create(path, root, geteuid(), child, start);
+    old = pb_home_create(path, root, geteuid(), child, start - 1);
     assert_true(dir >= 0 && old >= 0);
     write_meta(dir);
     write_meta(old);
