@@ -15,6 +15,7 @@ import ranks
 from harness import Target
 from injecting import has_agent, inject
 from nodes import node  # noqa: F401: a fixture
+from strangers import FIRST, Stranger, needs_root
 
 torch = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch")
 pytestmark = pytest.mark.skipif(not has_agent(), reason="built without the agent")
@@ -191,6 +192,26 @@ def test_ras(node, json_known):
         assert mine == [{"comm_rank": 0}]
     finally:
         target.stop()
+
+
+@needs_root
+def test_a_stranger_does_not_choose_whom_root_calls(node, start):
+    """Neither the port that its environment names, nor a service of its own on ours."""
+    service = Ras(True)
+    service.start()
+    start(Stranger, FIRST, "probed.py", env={"NCCL_RAS_ADDR": "localhost:%d" % service.port})
+    assert node.rows("SELECT count(*) AS n FROM system.process WHERE \"user\" = '%d'"
+                     % FIRST)[0]["n"] > 0
+    assert node.rows("SELECT * FROM nccl.ras") == [] and service.asked == []
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        os.fchown(door.fileno(), FIRST, FIRST)  # what /proc/net/tcp says of it
+        code = "import os, time; print('ready', os.getpid(), flush=True); time.sleep(60)"
+        start(Target, [sys.executable, "-c", code],
+              env={"NCCL_RAS_ADDR": "localhost:%d" % door.getsockname()[1]})
+        door.settimeout(1)
+        assert node.rows("SELECT * FROM nccl.ras") == []
+        with pytest.raises(socket.timeout):
+            door.accept()
 
 
 def test_nobody_is_asked_without_nccl(node):

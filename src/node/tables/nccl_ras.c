@@ -5,6 +5,9 @@
  * listens on port 28028 of this machine, or the port of NCCL_RAS_ADDR. It is asked only where a
  * process in scope has NCCL loaded or that variable in its environment. Older versions answer with
  * a text instead of JSON: that is one row with the text as it is.
+ *
+ * Only our own user's processes are asked for their port, and only our own user's services are
+ * connected to: a target of somebody else does not choose whom we call.
  */
 #include <errno.h>
 #include <poll.h>
@@ -233,13 +236,18 @@ static void add_answer(struct answer *a, const struct pb_buf *text)
     pb_arena_finish(&arena);
 }
 
-/* Port of the service that this process would be in, 0 for none. Only this machine is asked. */
+/* Port of the service that this process would be in, 0 for none or when it is not our user's. */
 static int port_of(pid_t pid)
 {
     struct pb_arena a = PB_ARENA_INIT;
     size_t len = 0;
-    char *block = pb_proc_read(pid, "environ", &a, &len), *maps, *colon;
+    char *block, *maps, *colon;
+    struct pb_proc_status st;
     int port = 0;
+
+    if (pb_proc_status(&st, pid, NULL) < 0 || st.euid != geteuid())
+        return 0;
+    block = pb_proc_read(pid, "environ", &a, &len);
 
     for (char *s = block; s && s < block + len && !port; s += strlen(s) + 1)
         if (strncmp(s, "NCCL_RAS_ADDR=", 14) == 0 && (colon = strrchr(s, ':')))
@@ -252,6 +260,31 @@ static int port_of(pid_t pid)
     return port;
 }
 
+/* Is this line of /proc/net/tcp a socket of ours that listens on the port, on loopback or all? */
+static bool is_own_listener(const char *line, int port)
+{
+    char address[33];
+    unsigned at, state, uid;
+
+    return sscanf(line, " %*[^:]: %32[0-9A-F]:%x %*x:%*x %x %*x:%*x %*x:%*x %*x %u", address, &at,
+                  &state, &uid) == 4 &&
+           state == 0x0a && at == (unsigned)port && uid == geteuid();
+}
+
+/* Does one of our user's processes listen on this port? */
+static bool is_ours(const char *file, int port)
+{
+    FILE *f = fopen(file, "re");
+    char line[512];
+    bool found = false;
+
+    while (f && !found && fgets(line, sizeof line, f))
+        found = is_own_listener(line, port);
+    if (f)
+        fclose(f);
+    return found;
+}
+
 static void ask(struct answer *a, int port)
 {
     struct pb_buf text = PB_BUF_INIT;
@@ -259,7 +292,12 @@ static void ask(struct answer *a, int port)
     char address[32];
     int fd;
 
-    snprintf(address, sizeof address, "localhost:%d", port);
+    if (is_ours("/proc/self/net/tcp", port))
+        snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    else if (is_ours("/proc/self/net/tcp6", port))
+        snprintf(address, sizeof address, "[::1]:%d", port);
+    else
+        return;
     fd = pb_http_dial_tcp(address, WAIT_MS, &err);
     if (fd < 0)
         return;
