@@ -182,6 +182,7 @@ static void accept_client(struct pb_self *self)
     *c = (struct pb_client){.fd = fd, .serial = ++self->serial, .seen_ns = pb_clock_ns(),
                             .uid = who.uid, .pid = who.pid, .out = {.data = data}};
     pthread_mutex_unlock(&self->lock);
+    pb_lifecycle_let_trace(self, who.pid); /* before hello, which says that it is done */
     pb_requests_hello(self, c);
 }
 

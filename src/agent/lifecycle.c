@@ -91,12 +91,18 @@ static bool yama_wants_consent(void)
 }
 
 /* PR_SET_PTRACER cannot be read back, so it is touched only where it makes a difference. */
-static void allow_ptrace(struct pb_self *self, bool allow)
+static void set_tracer(struct pb_self *self, pid_t pid)
 {
-    if (allow == self->ptracer_set || (allow && !yama_wants_consent()))
+    if ((!pid && !self->ptracer_set) || (pid && !yama_wants_consent()))
         return;
-    if (prctl(PR_SET_PTRACER, allow ? PR_SET_PTRACER_ANY : 0, 0, 0, 0) == 0)
-        self->ptracer_set = allow;
+    if (prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0) == 0)
+        self->ptracer_set = pid != 0;
+}
+
+void pb_lifecycle_let_trace(struct pb_self *self, pid_t pid)
+{
+    if (pid > 0 && pb_self_setting(self, PB_SET_AGENT_ALLOW_PTRACE))
+        set_tracer(self, pid);
 }
 
 void pb_lifecycle_take_settings(struct pb_self *self, const struct pb_settings *settings)
@@ -106,7 +112,8 @@ void pb_lifecycle_take_settings(struct pb_self *self, const struct pb_settings *
         __atomic_store_n(&self->settings.v[i], settings->v[i], __ATOMIC_RELAXED);
     pthread_mutex_unlock(&self->lock);
     pb_collect_settings(self);
-    allow_ptrace(self, settings->v[PB_SET_AGENT_ALLOW_PTRACE]);
+    if (!settings->v[PB_SET_AGENT_ALLOW_PTRACE])
+        set_tracer(self, 0);
 }
 
 /*
@@ -151,10 +158,9 @@ static void *agent_thread(void *arg)
             return NULL;
         }
     }
-    allow_ptrace(self, pb_self_setting(self, PB_SET_AGENT_ALLOW_PTRACE));
     pb_chores_add(self, PB_CHORE_HOOKS | PB_CHORE_COLLECT);
     pb_control_serve(self);
-    allow_ptrace(self, false);
+    set_tracer(self, 0);
     self->life = PB_LIFE_STOPPED;
     return NULL;
 }

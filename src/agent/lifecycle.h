@@ -21,5 +21,10 @@ void pb_lifecycle_after_fork(struct pb_self *self);
 void pb_lifecycle_remove_home(struct pb_self *self);
 /* Agent's thread: new settings, and what they change at once. */
 void pb_lifecycle_take_settings(struct pb_self *self, const struct pb_settings *settings);
+/*
+ * Where Yama asks for consent: this process, which has come to the agent's socket with the rights
+ * of the owner or of root, may read the memory of this one. One at a time: the last that came.
+ */
+void pb_lifecycle_let_trace(struct pb_self *self, pid_t pid);
 
 #endif

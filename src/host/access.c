@@ -16,12 +16,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/agent.h"
 #include "host/arena.h"
 #include "host/mem.h"
 #include "host/proc.h"
 
 #define PF_KTHREAD 0x00200000u
 #define CAP_SYS_PTRACE_BIT 19
+#define CONSENT_MS 1000
 
 static int read_number(const char *path)
 {
@@ -216,11 +218,40 @@ static int check_alive(pid_t pid, struct pb_err *err)
     return 0;
 }
 
+/*
+ * Yama lets nobody look but those whom the process has named. The agent in it names whoever comes
+ * to its socket, which only its owner and root can reach.
+ */
+static bool ask_agent(pid_t pid)
+{
+    struct pb_agent agent;
+
+    if (read_number("/proc/sys/kernel/yama/ptrace_scope") != 1 ||
+        pb_agent_open(&agent, pid, CONSENT_MS, NULL) < 0)
+        return false;
+    pb_agent_close(&agent);
+    return true;
+}
+
+static bool may_read(struct pb_mem *mem, pid_t pid, uint64_t addr)
+{
+    char byte;
+    int why;
+
+    errno = 0;
+    if (pb_mem_get(mem, addr, &byte, 1))
+        return true;
+    why = errno;
+    if ((why == EPERM || why == EACCES) && ask_agent(pid))
+        return pb_mem_get(mem, addr, &byte, 1);
+    errno = why;
+    return false;
+}
+
 int pb_proc_check_access(pid_t pid, const char *command_hint, struct pb_err *err)
 {
     struct pb_mem mem;
     uint64_t addr;
-    char byte;
 
     if (check_alive(pid, err) < 0)
         return -1;
@@ -232,8 +263,7 @@ int pb_proc_check_access(pid_t pid, const char *command_hint, struct pb_err *err
     if (addr == 0)
         return pb_err_set(err, PB_NO_TARGET, "%d: has just ended", (int)pid);
     pb_mem_init_process(&mem, pid);
-    errno = 0;
-    if (!pb_mem_get(&mem, addr, &byte, 1)) {
+    if (!may_read(&mem, pid, addr)) {
         if (errno == EPERM || errno == EACCES)
             return explain(err, pid, command_hint, true);
         if (errno == ESRCH)
