@@ -46,7 +46,7 @@ void pb_archive_close(struct pb_archive *a); /* seals what is left when backgrou
 void pb_archive_configure(struct pb_archive *a, const struct pb_settings *s);
 
 /*
- * For discover, when a ring is first mapped and before anybody else sees it: sets ring->sealed to
+ * For discover, when a ring is first opened and before anybody else sees it: sets ring->sealed to
  * what the files say. Takes no lock that a query holds. Without it rows would show twice.
  */
 void pb_archive_adopt(struct pb_archive *a, struct pb_store_ring *ring);

@@ -12,32 +12,17 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "node/archive_internal.h"
+#include "node/archive_plan.h"
 #include "node/aside.h"
 
 enum {
-    PART_ROWS = 1 << 20, /* most rows of one part */
     MANY_ROWS = 1 << 18, /* enough for a file of good size: do not wait for more */
-    CHUNK = 8192,
     PARTS_PER_LOOK = 4,
 };
 
 static const uint64_t MS = 1000000, SECOND = 1000000000, LAZY = PB_SEAL_LAZY_NS;
-/* One ring has so long a look, and another user's is looked at again no sooner than this. */
-static const uint64_t RING_NS = 20000000, FOREIGN_PAUSE_NS = 100000000;
-static const int64_t DAY = INT64_C(86400000000000);
-
-struct job {
-    struct pb_archive *a;
-    struct pb_store_ring *ring;
-    struct pb_series *series;
-    bool alive, final;
-    bool late; /* others have waited long enough: only what cannot wait */
-    uint64_t now_ns;
-    int64_t wall_ns;
-    uint64_t next;
-    size_t column; /* the time of a row; SIZE_MAX: it has none */
-};
+/* Another user's ring is looked at again no sooner than this. */
+static const uint64_t FOREIGN_PAUSE_NS = 100000000;
 
 static size_t time_column(const struct pb_reader *r)
 {
@@ -54,21 +39,6 @@ static size_t time_column(const struct pb_reader *r)
     return first;
 }
 
-/*
- * A row cannot be older than its ring or newer than now, whatever it says. Each date is a file: to
- * another user's rows only yesterday's is believed.
- */
-static int64_t row_time(const struct job *j, int64_t ns)
-{
-    int64_t made = (int64_t)j->ring->reader.created_ns;
-
-    if (j->column == SIZE_MAX || ns == PB_NULL_INT || ns > j->wall_ns)
-        return j->wall_ns;
-    if (j->ring->store->foreign && ns < j->wall_ns - DAY)
-        return j->wall_ns;
-    return ns < made && made <= j->wall_ns ? made : ns;
-}
-
 static void count_lost(struct pb_archive *a, uint64_t rows)
 {
     pthread_mutex_lock(&a->index);
@@ -76,16 +46,8 @@ static void count_lost(struct pb_archive *a, uint64_t rows)
     pthread_mutex_unlock(&a->index);
 }
 
-/* A part in the making. */
-struct plan {
-    struct pb_part part;
-    uint64_t whole;   /* rows in it */
-    uint64_t skipped; /* rows passed over */
-    uint64_t end;     /* behind the last row looked at */
-};
-
 /* The part is made: rows that were passed over and that the ring did not drop are lost. */
-static void count_skipped(struct job *j, const struct plan *p)
+static void count_skipped(struct pb_seal_job *j, const struct pb_seal_plan *p)
 {
     struct pb_sealing *s = &j->series->sealing;
     uint64_t dropped = pb_reader_dropped(&j->ring->reader), before = s->skipped;
@@ -98,117 +60,17 @@ static void count_skipped(struct job *j, const struct plan *p)
         count_lost(j->a, s->skipped - (before > dropped ? before : dropped));
 }
 
-/* How many of `n` rows from `row` on, none of which is written yet, sealing may pass over. */
-static uint64_t may_skip(struct job *j, const struct plan *p, uint64_t row, uint64_t n)
-{
-    struct pb_sealing *s = &j->series->sealing;
-    const struct pb_reader *r = &j->ring->reader;
-    uint64_t room = r->capacity / 4 * 3, dropped, skipped = s->skipped + p->skipped, most = 0;
-
-    if (!j->alive || pb_reader_closed(r))
-        return n;
-    if (s->stuck != row || !s->stuck_ns) {
-        s->stuck = row;
-        s->stuck_ns = j->now_ns;
-    }
-    if (j->next - row >= room)
-        most = j->next - row - room + 1;
-    /* A dropped row looks like one that is to come. */
-    dropped = pb_reader_dropped(r);
-    if (dropped > skipped && j->now_ns - s->stuck_ns >= SECOND && dropped - skipped > most)
-        most = dropped - skipped;
-    return most < n ? most : n;
-}
-
-/* Takes up n copied rows; false when one of a later date ends the part. */
-static bool plan_rows(const struct job *j, struct plan *p, const uint64_t *rows,
-                      const int64_t *times, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        int64_t ns = row_time(j, times[i]);
-        int32_t day = (int32_t)(ns / DAY);
-
-        if (!p->whole)
-            p->part.day = day;
-        else if (day > p->part.day)
-            return false;
-        p->whole++;
-        p->part.last = rows[i];
-        p->end = rows[i] + 1;
-        if (ns > p->part.last_ns)
-            p->part.last_ns = ns;
-    }
-    return true;
-}
-
-/* Passes over rows that are not written; false when one of them must be waited for. */
-static bool plan_gap(struct job *j, struct plan *p, uint64_t pos, uint64_t until)
-{
-    uint64_t n = may_skip(j, p, pos, until - pos);
-
-    p->skipped += n;
-    p->end = pos + n;
-    return p->end == until;
-}
-
-/* Rows [pos, end), of which n were copied; false when the part ends among them. */
-static bool plan_chunk(struct job *j, struct plan *p, uint64_t pos, uint64_t end,
-                       const uint64_t *rows, const int64_t *times, size_t n)
-{
-    for (size_t i = 0; i < n;) {
-        size_t run = 1;
-
-        if (rows[i] > pos && !plan_gap(j, p, pos, rows[i]))
-            return false;
-        while (i + run < n && rows[i + run] == rows[i] + run)
-            run++;
-        if (!plan_rows(j, p, rows + i, times + i, run))
-            return false;
-        i += run;
-        pos = rows[i - 1] + 1;
-    }
-    return pos == end || plan_gap(j, p, pos, end);
-}
-
-static bool is_late(const struct job *j)
-{
-    return !j->final && pb_clock_ns() - j->now_ns > RING_NS;
-}
-
-/* What the next part holds, from row `first` on. Nothing when whole is 0. */
-static void plan_part(struct job *j, uint64_t first, struct plan *p)
-{
-    const struct pb_reader *r = &j->ring->reader;
-    uint64_t rows[CHUNK], pos = first;
-    uint64_t limit = j->next - first < PART_ROWS ? j->next : first + PART_ROWS;
-    int64_t times[CHUNK] = {0};
-    void *out[1] = {times};
-
-    *p = (struct plan){.part.first = first, .end = first};
-    while (pos < limit && !is_late(j)) {
-        uint64_t end = limit - pos < CHUNK ? limit : pos + CHUNK;
-        size_t n = pb_reader_copy(r, pos, (size_t)(end - pos), &j->column,
-                                  j->column == SIZE_MAX ? 0 : 1, out, rows, NULL);
-
-        if (n == 0) /* where nothing was written, nothing need be looked at */
-            end = pb_reader_skip(r, end, limit);
-        if (!plan_chunk(j, p, pos, end, rows, times, n))
-            return;
-        pos = end;
-    }
-}
-
 /*
  * It fills within two seconds. Then we do not wait for the disk: the system writes the file in its
  * own time, and the merged one that follows in seconds is synced. A node that is killed loses
  * nothing by that; a machine that goes down loses its shared memory anyway.
  */
-static bool is_fast(const struct job *j)
+static bool is_fast(const struct pb_seal_job *j)
 {
     return j->series->sealing.pace * 2 > (double)j->ring->reader.capacity;
 }
 
-static int commit(struct job *j, struct plan *p, const char *temp, const char *path,
+static int commit(struct pb_seal_job *j, struct pb_seal_plan *p, const char *temp, const char *path,
                   struct pb_err *err)
 {
     struct pb_archive *a = j->a;
@@ -232,7 +94,7 @@ static int commit(struct job *j, struct plan *p, const char *temp, const char *p
     return rc;
 }
 
-static int write_part(struct job *j, struct plan *p, struct pb_err *err)
+static int write_part(struct pb_seal_job *j, struct pb_seal_plan *p, struct pb_err *err)
 {
     char temp[PB_LAKE_PATH_MAX], path[PB_LAKE_PATH_MAX];
     struct pb_archive *a = j->a;
@@ -265,7 +127,7 @@ remove_temp:
     return -1;
 }
 
-static void failed(struct job *j, struct pb_err *err)
+static void failed(struct pb_seal_job *j, struct pb_err *err)
 {
     struct pb_sealing *s = &j->series->sealing;
 
@@ -278,19 +140,19 @@ static void failed(struct job *j, struct pb_err *err)
 }
 
 /* Seals parts from `first` on; true when something is left that could be sealed at once. */
-static bool seal(struct job *j, uint64_t first)
+static bool seal(struct pb_seal_job *j, uint64_t first)
 {
     struct pb_sealing *s = &j->series->sealing;
-    struct plan p;
+    struct pb_seal_plan p;
 
     for (int n = 0; first < j->next; n++) {
         struct pb_err err = {0};
 
-        if ((n == PARTS_PER_LOOK && !j->final) || is_late(j))
+        if ((n == PARTS_PER_LOOK && !j->final) || pb_seal_late(j))
             return true;
-        plan_part(j, first, &p);
+        pb_seal_plan_part(j, first, &p);
         if (p.end == first)
-            return is_late(j);
+            return pb_seal_late(j);
         if (!p.whole) {
             atomic_store(&j->ring->sealed, p.end);
         } else if (write_part(j, &p, &err) < 0) {
@@ -308,13 +170,13 @@ static bool seal(struct job *j, uint64_t first)
 }
 
 /* Rows when it is time to seal. */
-static uint64_t enough_rows(const struct job *j)
+static uint64_t enough_rows(const struct pb_seal_job *j)
 {
     return j->ring->reader.capacity / (is_fast(j) ? 4 : 2);
 }
 
 /* Rows or texts are about to be overwritten. */
-static bool is_urgent(const struct job *j, uint64_t rows)
+static bool is_urgent(const struct pb_seal_job *j, uint64_t rows)
 {
     const struct pb_reader *r = &j->ring->reader;
     uint64_t texts = pb_reader_heap_next(r) - j->series->sealing.heap_at;
@@ -323,7 +185,7 @@ static bool is_urgent(const struct job *j, uint64_t rows)
            (rows >= enough_rows(j) || (r->heap_size && texts >= r->heap_size / 2));
 }
 
-static bool is_due(const struct job *j, uint64_t rows)
+static bool is_due(const struct pb_seal_job *j, uint64_t rows)
 {
     const struct pb_sealing *s = &j->series->sealing;
 
@@ -331,7 +193,7 @@ static bool is_due(const struct job *j, uint64_t rows)
            j->now_ns - s->since_ns >= (uint64_t)atomic_load(&j->a->delay_ns);
 }
 
-static void measure_pace(const struct job *j)
+static void measure_pace(const struct pb_seal_job *j)
 {
     struct pb_sealing *s = &j->series->sealing;
     double seconds = (double)(j->now_ns - s->look_ns) / 1e9;
@@ -342,7 +204,7 @@ static void measure_pace(const struct job *j)
 }
 
 /* Nanoseconds until there are enough rows at this pace. */
-static uint64_t next_look(const struct job *j, uint64_t rows)
+static uint64_t next_look(const struct pb_seal_job *j, uint64_t rows)
 {
     const struct pb_sealing *s = &j->series->sealing;
     uint64_t enough = enough_rows(j);
@@ -372,7 +234,7 @@ static struct pb_series *series_of(struct pb_archive *a, const struct pb_store_r
     return s;
 }
 
-static uint64_t look_at(struct job *j)
+static uint64_t look_at(struct pb_seal_job *j)
 {
     struct pb_sealing *s = &j->series->sealing;
     uint64_t first, sealed = atomic_load(&j->ring->sealed), wait;
@@ -414,7 +276,7 @@ static uint64_t look_at(struct job *j)
 uint64_t pb_archive_seal(struct pb_archive *a, struct pb_store_ring *ring, bool alive,
                          enum pb_seal_hurry hurry)
 {
-    struct job j = {.a = a, .ring = ring, .alive = alive, .final = hurry == PB_SEAL_ALL,
+    struct pb_seal_job j = {.a = a, .ring = ring, .alive = alive, .final = hurry == PB_SEAL_ALL,
                     .late = hurry == PB_SEAL_URGENT, .now_ns = pb_clock_ns(),
                     .wall_ns = pb_clock_wall_ns(), .series = series_of(a, ring)};
     uint64_t wait;

@@ -1,7 +1,7 @@
 /*
  * discover.h - the stores on this machine, of living processes and of dead ones.
  *
- * Owns: every mapped ring. A snapshot is const, counted, and keeps its rings mapped.
+ * Owns: every open ring. A snapshot is const, counted, and keeps its rings open.
  * Threads: any; pb_discover_take is cheap enough for every query.
  * Fails: a folder or ring that makes no sense is left out with a reason (probing.agents,
  * probing.tables show it).

@@ -7,8 +7,8 @@
  * open to others, a link) is left out.
  * Not here: what a process's folder holds.
  *
- * A place is <root>/probing-<uid>; as root every user's; of processes with another root folder or
- * mount namespace the same below /proc/PID/root.
+ * A place is a folder of a user (base/home.h); as root every user's; of processes with another root
+ * folder or mount namespace the same below /proc/PID/root.
  */
 #ifndef PB_NODE_PLACES_H
 #define PB_NODE_PLACES_H
@@ -31,7 +31,7 @@ typedef void pb_places_each_fn(const char *path, uid_t owner, bool copied, void 
 void pb_places_each(struct pb_places *p, pb_places_each_fn *each, void *arg);
 /* Has this process another root folder or other mounts than we have? */
 bool pb_places_elsewhere(pid_t pid);
-/* Is a folder that is no longer listed worth keeping for its mapped rings? */
+/* Is a folder that is no longer listed worth keeping for its open rings? */
 bool pb_places_keeps(const struct pb_places *p, const struct pb_folder *f);
 
 #endif

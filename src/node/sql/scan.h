@@ -2,7 +2,7 @@
  * scan.h - a scan over rings, from binding (scan_ring.c) to rows (scan_rows.c).
  *
  * Owns: what is bound belongs to the engine's bind data; it points to rings that the task's stores
- * keep mapped.
+ * keep open.
  * Threads: what is bound is const; each thread of the scan has a worker of its own.
  * Fails: never; a ring that does not fit is left out with a notice.
  * Not here: reading a ring (store/reader.h).

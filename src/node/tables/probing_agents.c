@@ -16,7 +16,8 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
 enum { PROCESS, ROLE, VERSION, COLLECTOR, STATE, REASON };
 
 static const struct pb_column_spec columns[] = {
-    [PROCESS] = {"process", PB_NAME, "", "pid and start time: <pid>-<start>"},
+    [PROCESS] = {"process", PB_NAME, "",
+                 "pid and start time: <pid>-<start>, of others with -<uid>"},
     [ROLE] = {"role", PB_NAME, "", "agent: inside the process; node: outside"},
     [VERSION] = {"version", PB_NAME, "", "of the agent or the node"},
     [COLLECTOR] = {"collector", PB_NAME, "", "what it does; empty for the agent itself"},
