@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "node/archive_plan.h"
-#include "node/aside.h"
 
 enum {
     MANY_ROWS = 1 << 18, /* enough for a file of good size: do not wait for more */
@@ -279,13 +278,14 @@ uint64_t pb_archive_seal(struct pb_archive *a, struct pb_store_ring *ring, bool 
     struct pb_seal_job j = {.a = a, .ring = ring, .alive = alive, .final = hurry == PB_SEAL_ALL,
                     .late = hurry == PB_SEAL_URGENT, .now_ns = pb_clock_ns(),
                     .wall_ns = pb_clock_wall_ns(), .series = series_of(a, ring)};
+    const struct pb_reader *before;
     uint64_t wait;
 
     if (!j.series)
         return LAZY;
     j.column = time_column(&ring->reader);
-    pb_aside_reading(&ring->reader);
+    before = pb_reader_guard(&ring->reader);
     wait = look_at(&j);
-    pb_aside_reading(NULL);
+    pb_reader_guard(before);
     return wait;
 }

@@ -24,7 +24,6 @@ struct pb_aside {
 };
 
 /* A signal handler gets no argument: what it needs to know is here, and nothing else is. */
-static _Thread_local const struct pb_reader *reading;
 static struct {
     volatile int fd;
     struct sigaction before[NDEADLY];
@@ -44,15 +43,18 @@ static char *put_number(char *at, uint64_t v)
     return at;
 }
 
-/* Notes the ring, and lets happen what would have happened. */
-static void note(int sig)
+/* Notes the ring that this thread reads, and lets happen what would have happened. */
+static void note(int sig, siginfo_t *info, void *context)
 {
-    const struct pb_reader *r = reading;
+    const struct pb_reader *r;
     char line[96], *at = line;
     struct stat st;
     int e = errno;
 
-    reading = NULL;
+    (void)context;
+    if (sig == SIGBUS && pb_reader_mend(info->si_addr))
+        return;
+    r = pb_reader_guard(NULL);
     if (r && on_death.fd >= 0 && fstat(r->fd, &st) == 0) {
         at = put_number(at, (uint64_t)st.st_dev);
         at = put_number(at, (uint64_t)st.st_ino);
@@ -71,7 +73,7 @@ static void note(int sig)
 
 static void watch(struct pb_aside *a, int fd)
 {
-    struct sigaction act = {.sa_handler = note, .sa_flags = SA_ONSTACK};
+    struct sigaction act = {.sa_sigaction = note, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 
     if (fd < 0 || on_death.fd >= 0)
         return;
@@ -138,7 +140,7 @@ bool pb_aside_has(const struct pb_aside *a, const struct pb_reader *r, char *why
     return false;
 }
 
-void pb_aside_reading(const struct pb_reader *r)
+bool pb_aside_watches(const struct pb_aside *a)
 {
-    reading = r;
+    return a && a->watching;
 }

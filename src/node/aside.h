@@ -5,6 +5,7 @@
  * of the signals that mean a broken program.
  * Threads: any.
  * Fails: never; without the file nothing is set aside.
+ * The handlers know the ring by pb_reader_guard: whoever reads one says so.
  * Not here: what is wrong with such a ring. Reading checks everything (store/reader.h); this is for
  * what nobody thought of, so that one ring cannot end node after node.
  */
@@ -22,7 +23,7 @@ struct pb_aside *pb_aside_open(const char *data_dir, bool watch);
 void pb_aside_close(struct pb_aside *a);
 /* Is this ring on the list? why receives the reason. a may be NULL. */
 bool pb_aside_has(const struct pb_aside *a, const struct pb_reader *r, char *why, size_t cap);
-/* This thread begins to read a ring; NULL: it has done. Should it not survive that, it is noted. */
-void pb_aside_reading(const struct pb_reader *r);
+/* Does it watch? Then a ring that is mapped may be cut off. */
+bool pb_aside_watches(const struct pb_aside *a);
 
 #endif

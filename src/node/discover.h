@@ -69,6 +69,7 @@ struct pb_discover_opts {
     void (*adopt)(void *arg, struct pb_store_ring *ring);
     /* Is a ring one that must not be read? why receives the reason; or NULL. */
     bool (*set_aside)(void *arg, const struct pb_reader *r, char *why, size_t cap);
+    bool map; /* rings of our own user may be mapped: SIGBUS has a handler (aside.h) */
     void *arg;
     /* Settings store.keep_hours and store.keep_mb as of now, for pb_discover_collect; or NULL. */
     void (*keep)(void *arg, int64_t *ret_hours, int64_t *ret_mb);

@@ -268,6 +268,8 @@ static struct ring *open_ring(int dir, const char *file, ino_t inode, const stru
         free(r);
         return NULL;
     }
+    if (around->opts->map && !s->foreign)
+        pb_reader_map(&r->pub.reader);
     atomic_init(&r->refs, 1);
     snprintf(r->pub.file, sizeof r->pub.file, "%.*s", (int)sizeof r->pub.file - 1, file);
     r->pub.inode = inode;

@@ -70,6 +70,7 @@ static int start_parts(struct pb_node *n, struct pb_err *err)
 
     if (n->opts.data_dir)
         n->aside = pb_aside_open(n->opts.data_dir, n->opts.background);
+    o.map = pb_aside_watches(n->aside);
     if (!n->opts.store_dir)
         o.data_dir = n->opts.data_dir;
     if (pb_discover_create(&n->discover, &o, err) < 0 || pb_sql_create(&n->sql, n, err) < 0)

@@ -28,6 +28,11 @@ bool pb_reader_bytes(const struct pb_reader *r, uint64_t at, void *to, size_t le
 
     if (!r->size || at > r->size || len > r->size - at)
         return false;
+    if (r->map && pb_reader_guarded() == r &&
+        !atomic_load_explicit(&r->cut, memory_order_relaxed)) {
+        memcpy(to, r->map + at, len);
+        return !atomic_load_explicit(&r->cut, memory_order_relaxed);
+    }
     while (len > 0) {
         ssize_t n = pread(r->fd, p, len, (off_t)at);
 

@@ -8,13 +8,16 @@
  * Not here: finding rings (node/discover.h), SQL.
  *
  * Nothing in the file is trusted: sizes and offsets are checked once at opening against the
- * file's real size, positions at each use; the schema is copied. The file is read and never
- * mapped: its owner may cut it off at any instant, which would end whoever touches a mapping with
- * SIGBUS. Read, it just has nothing more to say.
+ * file's real size, positions at each use; the schema is copied. The file is read, not mapped: its
+ * owner may cut it off at any instant, which would end whoever touches a mapping with SIGBUS. Read,
+ * it just has nothing more to say. A ring of our own user can be mapped as well, for speed: the
+ * mapping is used only by threads that say so first, in a process whose handler of SIGBUS calls
+ * pb_reader_mend.
  */
 #ifndef PB_STORE_READER_H
 #define PB_STORE_READER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +40,8 @@ struct pb_reader_column {
 struct pb_reader {
     int fd;
     uint64_t size; /* 0: closed */
+    const unsigned char *map; /* NULL: it is not mapped */
+    _Atomic bool cut;         /* the mapping has lost a page and is not to be used any more */
     uint64_t capacity;
     uint64_t sequence_at, dict_at, dict_size, heap_at, heap_size;
     uint64_t created_ns;
@@ -53,6 +58,17 @@ struct pb_reader {
  */
 int pb_reader_open(struct pb_reader *r, int dirfd, const char *file, struct pb_err *err);
 void pb_reader_close(struct pb_reader *r); /* NULL, zeroed and closed are fine */
+
+/* Maps it, if it can be. For rings of our own user. */
+void pb_reader_map(struct pb_reader *r);
+/*
+ * This thread reads that ring from now on, NULL for none; returns what it read before. A mapping
+ * is used between the two alone.
+ */
+const struct pb_reader *pb_reader_guard(const struct pb_reader *r);
+const struct pb_reader *pb_reader_guarded(void);
+/* For a handler of SIGBUS: was it a page that the ring at hand has lost? Then it reads as zero. */
+bool pb_reader_mend(void *address);
 
 /* Copies bytes of the file; false when they are not there (any more). */
 bool pb_reader_bytes(const struct pb_reader *r, uint64_t at, void *to, size_t len);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -195,6 +196,8 @@ void pb_reader_close(struct pb_reader *r)
 {
     if (!r || !r->size)
         return;
+    if (r->map)
+        munmap((void *)(uintptr_t)r->map, r->size);
     close(r->fd);
     free(r->columns);
     *r = (struct pb_reader){.fd = -1};

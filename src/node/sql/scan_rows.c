@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "host/alloc.h"
-#include "node/aside.h"
 #include "node/sql/scan.h"
 #include "node/sql/scan_cells.h"
 
@@ -315,6 +314,7 @@ void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
     const struct pb_duck *d = pb_duck();
     struct scan *s = d->function_get_init_data(info);
     struct worker *w = d->function_get_local_init_data(info);
+    const struct pb_reader *before = pb_reader_guarded();
     struct pb_sql_task *task;
     size_t n = 0;
 
@@ -329,14 +329,14 @@ void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
             w->piece = s->pieces[i];
             turn_to(w, s, w->piece.source);
         }
-        pb_aside_reading(&w->piece.source->ring->reader);
+        pb_reader_guard(&w->piece.source->ring->reader);
         n = copy_chunk(w, s, output);
     }
     if (n > 0)
         finish_chunk(w, s, output, n);
     else if (is_over(task))
         d->function_set_error(info, "the time for this query is up");
-    pb_aside_reading(NULL);
+    pb_reader_guard(before);
     if (task->ring)
         atomic_fetch_add(&task->ring_rows, n);
     d->data_chunk_set_size(output, n);

@@ -51,9 +51,7 @@ static void end_by(int sig, bool while_reading)
         for (int i = 1; i < 32; i++) /* those of the test runner, which live on */
             signal(i, SIG_DFL);
         pb_aside_open(data_dir, true);
-        pb_aside_reading(&r);
-        if (!while_reading)
-            pb_aside_reading(NULL);
+        pb_reader_guard(while_reading ? &r : NULL);
         raise(sig);
         _exit(0);
     }
@@ -75,7 +73,7 @@ static void clear(void **state)
     assert_int_equal(system(command), 0);
 }
 
-static void expect(bool aside)
+static void expect(const char *why)
 {
     struct pb_aside *a = pb_aside_open(data_dir, false);
     struct pb_discover_opts o = {.store_dir = stores_root, .set_aside = is_set_aside, .arg = a};
@@ -86,10 +84,10 @@ static void expect(bool aside)
     assert_int_equal(pb_discover_create(&d, &o, &err), 0);
     s = pb_discover_take(d, 0);
     assert_int_equal(s->nstores, 2);
-    assert_int_equal(s->stores[0]->nrings, aside ? 0 : 1);
+    assert_int_equal(s->stores[0]->nrings, why ? 0 : 1);
     assert_int_equal(s->stores[1]->nrings, 1); /* a neighbour, never named */
-    if (aside)
-        assert_non_null(strstr(s->stores[0]->troubles, "python.t.0.ring: set aside: signal"));
+    if (why)
+        assert_non_null(strstr(s->stores[0]->troubles, why));
     pb_stores_drop(s);
     pb_discover_destroy(d);
     pb_aside_close(a);
@@ -102,11 +100,48 @@ static void a_ring_that_ended_a_node(void **state)
     (void)state;
     for (size_t i = 0; i < 3; i++) {
         make(state);
-        expect(false);
+        expect(NULL);
         end_by(deadly[i], true);
-        expect(true);
+        expect("python.t.0.ring: set aside: signal");
         clear(state);
     }
+}
+
+/* A mapped ring of our own is cut off under the node, which lives on and reads what is left. */
+static void a_mapped_ring_that_is_cut(void **state)
+{
+    pid_t pid;
+    int status;
+
+    (void)state;
+    make(state);
+    pid = fork();
+    if (pid == 0) {
+        struct pb_aside *a;
+        struct pb_reader r = open_ring("100-5");
+        uint64_t rows[10];
+        char path[128];
+
+        for (int i = 1; i < 32; i++)
+            signal(i, SIG_DFL);
+        a = pb_aside_open(data_dir, true);
+        pb_reader_map(&r);
+        pb_reader_guard(&r);
+        if (!pb_aside_watches(a) || !r.map || r.cut ||
+            pb_reader_copy(&r, 0, 10, NULL, 0, NULL, rows, NULL) != 10 || r.cut)
+            _exit(1);
+        snprintf(path, sizeof path, "%s/100-5/python.t.0.ring", stores_root);
+        if (truncate(path, 0) < 0 ||
+            pb_reader_copy(&r, 0, 10, NULL, 0, NULL, rows, NULL) != 0 || !r.cut ||
+            pb_reader_copy(&r, 0, 10, NULL, 0, NULL, rows, NULL) != 0)
+            _exit(2);
+        pb_reader_close(&r);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    expect("too short");
+    clear(state);
 }
 
 static void a_node_that_ended_otherwise(void **state)
@@ -116,7 +151,7 @@ static void a_node_that_ended_otherwise(void **state)
     end_by(SIGSEGV, false);
     end_by(SIGKILL, true);
     end_by(SIGTERM, true);
-    expect(false);
+    expect(NULL);
     clear(state);
 }
 
@@ -124,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring_that_ended_a_node),
+        cmocka_unit_test(a_mapped_ring_that_is_cut),
         cmocka_unit_test(a_node_that_ended_otherwise),
     };
 
