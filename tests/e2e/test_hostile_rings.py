@@ -93,6 +93,21 @@ def test_a_head_that_cannot_be(root, victim, rows):
     with open("/proc/%d/status" % before) as file:
         size = [int(line.split()[1]) for line in file if line.startswith("VmHWM")][0]
     assert size < 700000, "%d kB" % size
+    tables = root.rows("SELECT reason FROM probing.tables WHERE name = 'python.memory'")
+    reason = tables[0]["reason"]
+    assert reason.count("rows") == 2 and "-%d: " % FIRST in reason, reason
+
+
+def test_a_table_that_has_nothing_but_a_broken_ring(root, victim):
+    """It is listed, with the reason; whatever the file is called, as text."""
+    fake = copy_home(victim, FIRST, "%d-1" % victim.pid)
+    for name in ("python.broken.0.ring", "python.bro ken.0.ring", "python.\xff.0.ring"):
+        with open(os.path.join(fake.encode(), name.encode("latin-1")), "wb") as file:
+            file.write(b"nothing")
+    rows = root.rows("SELECT name, rows, reason FROM probing.tables WHERE name LIKE 'python.bro%'")
+    assert [(row["name"], row["rows"]) for row in rows] == [("python.broken", 0)]
+    assert "not a ring" in rows[0]["reason"]
+    root.rows("SELECT * FROM probing.agents")
 
 
 def rename_table(folder, name):

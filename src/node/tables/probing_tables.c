@@ -1,8 +1,8 @@
 /*
  * probing.tables - every table there is, how many rows it has and where they are.
  *
- * A ring that is not read (set aside, cut off, nonsense) stands with its reason at its table; one
- * of a table that nothing else has is in probing.agents only.
+ * A ring that is not read (set aside, cut off, nonsense) stands with its reason at its table, also
+ * when that is all there is of it.
  */
 #include <string.h>
 
@@ -150,6 +150,52 @@ static void add_table(struct pb_node *n, struct pb_rows *rows, const struct pb_s
     pb_rows_int(row, FILES, (int64_t)c->files);
 }
 
+/* The table in "<schema>.<table>.<generation>.ring: why"; false when it is no such line. */
+static bool table_of(const char *line, char *ret, size_t cap)
+{
+    const char *end = strstr(line, PB_HOME_RING ": ");
+    size_t len;
+
+    while (end && end > line && end[-1] >= '0' && end[-1] <= '9')
+        end--;
+    if (!end || end <= line || *--end != '.')
+        return false;
+    len = (size_t)(end - line);
+    if (!len || len >= cap || strspn(line, "abcdefghijklmnopqrstuvwxyz0123456789_.") < len)
+        return false;
+    memcpy(ret, line, len);
+    ret[len] = '\0';
+    return strchr(ret, '.') != NULL;
+}
+
+static bool is_listed(const struct pb_rows *rows, const char *name)
+{
+    for (size_t i = 0; i < rows->nrows; i++)
+        if (strcmp(rows->cells[i * rows->ncolumns + NAME].v.s, name) == 0)
+            return true;
+    return false;
+}
+
+/* Tables of which there is nothing but rings that are not read. */
+static void add_unread(struct pb_node *n, struct pb_rows *rows, const struct pb_stores *stores,
+                       const struct pb_scope *scope, struct pb_arena *a)
+{
+    for (size_t i = 0; i < stores->nstores; i++) {
+        char *lines = pb_arena_strdup(a, stores->stores[i]->troubles), *line;
+        char name[PB_RING_NAME];
+
+        if (!pb_scope_has_id(scope, stores->stores[i]->process.id))
+            continue;
+        while ((line = strsep(&lines, "\n"))) {
+            struct pb_sql_table t = {.name = name, .source = "ring", .doc = ""};
+            struct counts none = {0};
+
+            if (table_of(line, name, sizeof name) && !is_listed(rows, name))
+                add_table(n, rows, &t, &none, reasons(stores, scope, name, a));
+        }
+    }
+}
+
 static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
                 struct pb_rows *rows, struct pb_err *err)
 {
@@ -174,6 +220,7 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
             count_files(archived, narchived, v[i].name, &c);
         add_table(n, rows, &v[i], &c, reasons(stores, scope, v[i].name, &a));
     }
+    add_unread(n, rows, stores, scope, &a);
     pb_stores_drop(stores);
     pb_arena_finish(&a);
     return 0;
