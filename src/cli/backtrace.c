@@ -45,7 +45,7 @@ const struct pb_cmd pb_cmd_backtrace = {
     .aliases = "bt, b",
     .summary = "Show the backtrace of the target process or thread",
     .details =
-        "Reads the stack of a live CPython (3.4 to 3.14) from outside: nothing is loaded into the\n"
+        "Reads the stack of a live CPython (3.4 to 3.15) from outside: nothing is loaded into the\n"
         "process, the GIL is not needed, and it works when the interpreter hangs. The innermost\n"
         "frame comes first. A blocked thread is never stopped. A running thread is held alone for\n"
         "a few tens of microseconds if its stack keeps changing while it is read.",

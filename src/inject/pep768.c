@@ -21,18 +21,18 @@
 #include "unwind/python/threads.h"
 #include "unwind/stop.h"
 
-/* Positions in _Py_DebugOffsets of 3.14. */
+/* Positions in _Py_DebugOffsets; what describes this way in comes last, one word a field. */
 #define COOKIE "xdebugpy"
 #define AT_VERSION 8
 #define AT_INTERP_SIZE 48
 #define AT_THREAD_SIZE 176
-#define AT_EVAL_BREAKER 712
-#define AT_SUPPORT 720
-#define AT_ENABLED 728
-#define AT_PENDING 736
-#define AT_PATH 744
-#define AT_PATH_SIZE 752
-#define DESCRIBED 760
+enum { AT_EVAL_BREAKER, AT_SUPPORT, AT_ENABLED, AT_PENDING, AT_PATH, AT_PATH_SIZE, FIELDS };
+
+/* Where those last words begin, by the version's number. */
+static const struct {
+    uint64_t version;
+    size_t at;
+} described[] = {{0x030e, 712}, {0x030f, 792}};
 
 /* The bit of eval_breaker that makes a thread look at its flag. */
 #define PLEASE_LOOK (1u << 5)
@@ -48,26 +48,39 @@ static uint64_t word(const uint8_t *bytes, size_t at)
     return v;
 }
 
+static size_t support_at(uint64_t version)
+{
+    for (size_t i = 0; i < sizeof described / sizeof *described; i++)
+        if (described[i].version == version)
+            return described[i].at;
+    return 0;
+}
+
 int pb_pep768_layout(struct pb_pep768_layout *ret, const uint8_t *bytes, size_t len,
                      struct pb_err *err)
 {
     struct pb_pep768_layout l;
-    uint64_t version, thread, interp;
+    uint64_t v[FIELDS], thread, interp;
+    size_t at;
 
-    if (len < DESCRIBED || memcmp(bytes, COOKIE, strlen(COOKIE)) != 0)
+    if (len < AT_THREAD_SIZE + 8 || memcmp(bytes, COOKIE, strlen(COOKIE)) != 0)
         return pb_err_set(err, PB_FAIL, "the interpreter does not describe itself");
-    version = word(bytes, AT_VERSION) >> 16;
-    if (version != 0x030e)
-        return pb_err_set(err, PB_FAIL, "scripts from outside are known for Python 3.14 only");
+    at = support_at(word(bytes, AT_VERSION) >> 16);
+    if (!at)
+        return pb_err_set(err, PB_FAIL,
+                          "scripts from outside are known for Python 3.14 and 3.15 only");
+    if (len < at + sizeof v)
+        return pb_err_set(err, PB_FAIL, "the interpreter does not describe itself");
+    memcpy(v, bytes + at, sizeof v);
     thread = word(bytes, AT_THREAD_SIZE);
     interp = word(bytes, AT_INTERP_SIZE);
     l = (struct pb_pep768_layout){
-        .eval_breaker = word(bytes, AT_EVAL_BREAKER),
-        .support = word(bytes, AT_SUPPORT),
-        .pending = word(bytes, AT_PENDING),
-        .path = word(bytes, AT_PATH),
-        .path_size = word(bytes, AT_PATH_SIZE),
-        .enabled = word(bytes, AT_ENABLED),
+        .eval_breaker = v[AT_EVAL_BREAKER],
+        .support = v[AT_SUPPORT],
+        .pending = v[AT_PENDING],
+        .path = v[AT_PATH],
+        .path_size = v[AT_PATH_SIZE],
+        .enabled = v[AT_ENABLED],
     };
     if (thread < 8 || thread > 1 << 20 || interp < 4 || interp > 1 << 26 ||
         l.eval_breaker > thread - 8 || l.support > thread || l.pending > thread ||
@@ -203,7 +216,7 @@ static int ask_in_turn(struct request *r, struct pb_err *err)
 static int prepare(struct request *r, struct pb_py_location *loc, struct pb_err *err)
 {
     struct pb_injection *in = r->in;
-    uint8_t bytes[DESCRIBED];
+    uint8_t bytes[PB_DEBUG_OFFSETS_MAX];
     uint64_t interp;
     uint32_t enabled;
     pid_t *tids;

@@ -13,6 +13,9 @@ def pytest_report_header(config):
     for item in interpreters.found():
         note = "" if item in interpreters.readable() else "  (debug build: refusal only)"
         lines.append("  %-9s %s%s" % (item.label, item.command, note))
+    if not interpreters.archived():
+        lines.append("  (none from %s: the folder is not there, or for another processor)"
+                     % os.path.relpath(interpreters.ARCHIVES, interpreters.ROOT))
     return lines
 
 

@@ -3,7 +3,15 @@ import functools
 import glob
 import json
 import os
+import platform
+import shutil
 import subprocess
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Built interpreters that no registry has, as python-VERSION.tar.xz, where somebody put them.
+ARCHIVES = os.path.join(os.path.dirname(ROOT), "shared", "pythons")
+UNPACKED = os.path.join(ROOT, "build", "pythons")
 
 ASK = """
 import json, os, platform, struct, sys, sysconfig
@@ -67,6 +75,31 @@ def ask(path):
         return None
 
 
+def unpack(archive):
+    """Its folder, unpacked by whoever comes first: a folder with the final name is whole."""
+    folder = os.path.join(UNPACKED, os.path.basename(archive)[:-len(".tar.xz")])
+    if not os.path.isdir(folder):
+        os.makedirs(UNPACKED, exist_ok=True)
+        partial = tempfile.mkdtemp(dir=UNPACKED)
+        subprocess.run(["tar", "-xJf", archive, "-C", partial], check=True)
+        try:
+            os.rename(os.path.join(partial, os.path.basename(folder)), folder)
+        except OSError:
+            assert os.path.isdir(folder), "%s holds no folder of its name" % archive
+        shutil.rmtree(partial)
+    return folder
+
+
+@functools.lru_cache(maxsize=None)
+def archived():
+    """The interpreters in ARCHIVES, for the processor they were built for."""
+    if platform.machine() != "x86_64":
+        return []
+    folders = map(unpack, sorted(glob.glob(os.path.join(ARCHIVES, "python-3*.tar.xz"))))
+    return [os.path.join(folder, "bin", os.path.basename(folder).replace("-", ""))
+            for folder in folders]
+
+
 def candidates():
     folders = os.environ.get("PATH", "").split(":") + ["/usr/bin", "/usr/local/bin"]
     pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
@@ -78,6 +111,8 @@ def candidates():
             tail = os.path.basename(path)[len("python3"):]
             if all(c.isdigit() or c in ".dmt" for c in tail) and os.access(path, os.X_OK):
                 yield os.path.realpath(path), False
+    for path in archived():
+        yield os.path.realpath(path), False
     for path in os.environ.get("PROBING_TEST_PYTHONS", "").split(":"):
         if path:
             yield path, True
@@ -101,6 +136,13 @@ def found():
     return sorted(out, key=lambda item: (item.version, item.command))
 
 
+def python2():
+    """A Python 2.7, for the refusal; or None."""
+    pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
+    paths = glob.glob(os.path.join(pyenv, "versions", "2.7*", "bin", "python2.7"))
+    return (paths + [None])[0] or shutil.which("python2.7")
+
+
 def readable():
     """Those whose stacks must be readable: no debug builds before 3.13."""
     return [item for item in found() if not item.debug or item.minor >= (3, 13)]
@@ -116,5 +158,6 @@ def chosen():
 
 def newest():
     """One interpreter for tests that do not depend on the version."""
-    usual = [item for item in chosen() if not item.debug and not item.wrapped]
+    usual = [item for item in chosen() if not item.debug and not item.wrapped
+             and not item.free_threaded and not item.command.startswith(UNPACKED)]
     return (usual or chosen())[-1]

@@ -80,7 +80,8 @@ def test_at_rest(py, start):
     assert target.value("loss") == "0.0234\n"
     eventually(lambda: target.threads() == 2)
     after = facts(target.pid)
-    assert after["rss"] - before["rss"] < 5000
+    # A free-threaded interpreter keeps a heap for each thread.
+    assert after["rss"] - before["rss"] < (8000 if py.free_threaded else 5000)
     assert {key: after[key] for key in ("SigCgt", "SigIgn", "environ")} \
         == {key: before[key] for key in ("SigCgt", "SigIgn", "environ")}
     agent = [tid for tid in os.listdir("/proc/%d/task" % target.pid) if int(tid) != target.pid][0]

@@ -140,10 +140,13 @@ def test_small_objects_and_large_ones(node, start, py, tmp_path):
     while True:
         row, = node.rows("SELECT max(python_mb) AS small, max(heap_mb) AS large FROM "
                          "python.memory", target.pid)
-        if row["large"] is not None and row["small"] is not None:
+        if row["large"] is not None and (row["small"] is not None or py.free_threaded):
             break
         assert time.time() < end, row
         time.sleep(0.1)
+    if py.free_threaded:  # all of its objects are mimalloc's, which does not say how much it has
+        assert row["small"] is None
+        return
     assert 24e6 / (1 << 20) <= row["small"] <= 60, row
     assert 50 + 8e6 / (1 << 20) <= row["large"] <= 100, row
 

@@ -220,6 +220,9 @@ void pb_py_walk(struct pb_mem *mem, const struct pb_py_layout *py, const struct 
         addr = ret->v[ret->n++].back;
     }
     ret->complete = ends_at_root(py, ret) && follows_caller(copy, ret);
+    /* The frame at the base of the thread state belongs to no run of the evaluator. */
+    if (py->ts_base_frame != PB_NONE && ret->n && ret->v[ret->n - 1].shim)
+        ret->n--;
 }
 
 static bool has_not_run(const struct pb_py_layout *py, const struct pb_py_raw_frame *f)

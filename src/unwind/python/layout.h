@@ -54,12 +54,15 @@ struct pb_py_layout {
     int gil_holder, gil_locked; /* inside the GIL, 3.12+ */
     int gil_enabled;            /* free-threaded: is the GIL in use */
     int interp_modules;         /* dict of imported modules */
-    int interp_gc_collecting;
+    int runtime_finalizing; /* the thread that ends the runtime; PB_NONE to 3.6: a symbol */
+    int interp_gc_collecting, runtime_gc_collecting; /* the latter in 3.7 and 3.8 */
+    int interp_gc_frame; /* where the running collection began, 3.15+ */
 
     /* thread state */
     int ts_next, ts_interp, ts_frame;
     int ts_cframe; /* 3.11, 3.12: frame is reached through it */
     int cframe_current, cframe_previous;
+    int ts_base_frame; /* 3.15+: every chain of frames ends at one inside the thread state */
     int ts_thread_id, ts_native_id, ts_chunk, ts_status;
     int ts_id;
     int ts_state; /* 3.13+: 0 detached, 1 attached, 2 suspended */
@@ -77,7 +80,7 @@ struct pb_py_layout {
     /* code object */
     int co_size; /* bytes to copy for the fixed part */
     int co_filename, co_name, co_qualname, co_firstlineno, co_linetable, co_code;
-    int co_argcount, co_kwonlyargcount, co_nlocals, co_flags;
+    int co_argcount, co_posonlyargcount, co_kwonlyargcount, co_nlocals, co_flags;
     int co_varnames; /* tuple of names; localsplusnames from 3.11 */
     int co_cellvars, co_freevars; /* to 3.10 */
     int co_localspluskinds;       /* 3.11+ */

@@ -9,7 +9,7 @@
 
 #include "unwind/python/layout.h"
 
-enum minor { V313, V314, MINORS };
+enum minor { V313, V314, V315, MINORS };
 
 static const char cookie[8] = {'x', 'd', 'e', 'b', 'u', 'g', 'p', 'y'};
 
@@ -17,14 +17,15 @@ static const char cookie[8] = {'x', 'd', 'e', 'b', 'u', 'g', 'p', 'y'};
 struct positions {
     int total;       /* bytes of the description */
     int object_size; /* sizeof(PyObject) */
-    int gc, gc_collecting;
+    int gc, gc_collecting, gc_frame; /* gc_frame: PB_NONE where it is not told */
     int gil, gil_locked, gil_holder; /* in the interpreter */
     int interp_size;
 };
 
 static const struct positions positions[MINORS] = {
-    [V313] = {584, 352, 80, 576, 120, 136, 144, 48},
-    [V314] = {760, 400, 88, 656, 128, 144, 152, 48},
+    [V313] = {584, 352, 80, 576, PB_NONE, 120, 136, 144, 48},
+    [V314] = {760, 400, 88, 656, PB_NONE, 128, 144, 152, 48},
+    [V315] = {840, 456, 88, 712, 720, 128, 144, 152, 48},
 };
 
 /* Where a field of the layout comes from. */
@@ -35,9 +36,9 @@ struct entry {
 };
 
 static const struct entry entries[] = {
-#define ENTRY(f, at313, at314, size313, size314)                                                   \
-    {#f, offsetof(struct pb_py_layout, f), {at313, at314}, {size313, size314}},
-#define FIXED(f, v313, v314)
+#define ENTRY(f, at313, at314, at315, size313, size314, size315)                                   \
+    {#f, offsetof(struct pb_py_layout, f), {at313, at314, at315}, {size313, size314, size315}},
+#define FIXED(f, v313, v314, v315)
 #include "unwind/python/offsets.def"
 };
 
@@ -47,8 +48,8 @@ struct fixed {
 };
 
 static const struct fixed fixed[] = {
-#define ENTRY(f, at313, at314, size313, size314)
-#define FIXED(f, v313, v314) {offsetof(struct pb_py_layout, f), {v313, v314}},
+#define ENTRY(f, at313, at314, at315, size313, size314, size315)
+#define FIXED(f, v313, v314, v315) {offsetof(struct pb_py_layout, f), {v313, v314, v315}},
 #include "unwind/python/offsets.def"
 };
 
@@ -102,6 +103,14 @@ static int read_derived(struct pb_py_layout *l, const uint8_t *bytes, enum minor
     if (gc > interp || locked > interp || holder > interp || gil > locked || gil > holder)
         return pb_err_set(err, PB_FAIL, "debug offsets: the GIL is not inside the interpreter");
     l->interp_gc_collecting = (int)gc;
+    l->interp_gc_frame = PB_NONE;
+    if (p->gc_frame != PB_NONE) {
+        uint64_t frame = word_at(bytes, p->gc) + word_at(bytes, p->gc_frame);
+
+        if (frame > interp)
+            return pb_err_set(err, PB_FAIL, "debug offsets: no collector in the interpreter");
+        l->interp_gc_frame = (int)frame;
+    }
     l->gil_locked = (int)(locked - gil);
     l->gil_holder = (int)(holder - gil);
     l->gil_enabled = l->free_threaded ? 0 : PB_NONE;
@@ -112,6 +121,9 @@ static int read_derived(struct pb_py_layout *l, const uint8_t *bytes, enum minor
     return 0;
 }
 
+/* Between them stand who holds and, from 3.15 on, who wants the GIL. */
+static const int state_behind_status[MINORS] = {[V313] = 8, [V314] = 12, [V315] = 16};
+
 static void set_constants(struct pb_py_layout *l, enum minor m)
 {
     int shift = l->ob_head - 16;
@@ -119,10 +131,10 @@ static void set_constants(struct pb_py_layout *l, enum minor m)
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         set_field(l, fixed[i].field, fixed[i].value[m] + shift);
     l->runtime_tstate_current = PB_NONE;
-    l->runtime_gil_holder = l->runtime_gil_locked = PB_NONE;
+    l->runtime_gil_holder = l->runtime_gil_locked = l->runtime_gc_collecting = PB_NONE;
     l->ts_cframe = l->cframe_current = l->cframe_previous = PB_NONE;
     l->ts_id = l->ts_chunk - 8;
-    l->ts_state = l->ts_status + (m == V313 ? 8 : 12);
+    l->ts_state = l->ts_status + state_behind_status[m];
     l->frame_size = l->f_localsplus;
     l->f_is_entry = PB_NONE;
     l->f_instr_is_pointer = true;
@@ -142,7 +154,7 @@ static void set_constants(struct pb_py_layout *l, enum minor m)
     l->managed_dict = l->free_threaded ? -8 : -24;
 }
 
-/* Facts of every 3.13 and 3.14: wrong ones mean that the description is laid out otherwise. */
+/* Facts of 3.13 to 3.15: wrong ones mean that the description is laid out otherwise. */
 static bool is_plausible(const struct pb_py_layout *l)
 {
     int head = l->ob_head;
@@ -166,10 +178,10 @@ int pb_py_layout_from_offsets(struct pb_py_layout *ret, const uint8_t *bytes, si
         return pb_err_set(err, PB_FAIL, "no debug offsets at _PyRuntime");
     major = (unsigned)(word_at(bytes, 8) >> 24);
     minor = (unsigned)(word_at(bytes, 8) >> 16) & 255;
-    if (major != 3 || minor < 13 || minor > 14)
+    if (major != 3 || minor < 13 || minor > 15)
         return pb_err_set(err, PB_FAIL, "Python %u.%u is not known to this version of probing",
                           major, minor);
-    m = minor == 13 ? V313 : V314;
+    m = (enum minor)(minor - 13);
     if (len < (size_t)positions[m].total)
         return pb_err_set(err, PB_FAIL, "debug offsets of Python %u.%u are cut off", major, minor);
     l.major = (int)major;

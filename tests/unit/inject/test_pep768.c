@@ -41,9 +41,30 @@ static void layout_of_3_14(void **state)
     assert_int_equal(l.path_size, 512);
 }
 
+/* 3.15 puts 80 bytes more in front of what matters here. */
+static void layout_of_3_15(void **state)
+{
+    struct pb_pep768_layout l;
+    uint8_t bytes[SIZE + 80];
+
+    (void)state;
+    memset(bytes, 0, sizeof bytes);
+    describe(bytes);
+    memmove(bytes + 792, bytes + 712, 48);
+    memset(bytes + 712, 0xff, 80);
+    put(bytes, 8, 0x030f00a8);
+    put(bytes, 176, 856);
+    put(bytes, 800, 336);
+    assert_int_equal(pb_pep768_layout(&l, bytes, sizeof bytes, NULL), 0);
+    assert_int_equal(l.eval_breaker, 24);
+    assert_int_equal(l.support, 336);
+    assert_int_equal(l.path_size, 512);
+    assert_int_equal(pb_pep768_layout(&l, bytes, sizeof bytes - 1, NULL), -1);
+}
+
 static void other_versions_are_refused(void **state)
 {
-    static const uint64_t versions[] = {0x030d00f0, 0x030f00a0, 0x020700f0, 0};
+    static const uint64_t versions[] = {0x030d00f0, 0x031000a0, 0x020700f0, 0};
     struct pb_pep768_layout l;
     uint8_t bytes[SIZE];
 
@@ -94,6 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layout_of_3_14),
+        cmocka_unit_test(layout_of_3_15),
         cmocka_unit_test(other_versions_are_refused),
         cmocka_unit_test(nonsense_is_refused),
     };

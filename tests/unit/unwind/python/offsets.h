@@ -13,6 +13,7 @@
 
 #define OFFSETS_313_SIZE 584
 #define OFFSETS_314_SIZE 760
+#define OFFSETS_315_SIZE 840
 
 /* From position 24 on, eight bytes each. */
 static const uint64_t offsets_313[] = {
@@ -77,6 +78,28 @@ static const uint64_t offsets_314t[] = {
     24,     304,  8108,  0,    4,    512,                                   /* debugger */
 };
 
+static const uint64_t offsets_315[] = {
+    345720, 864,  888, /* runtime */
+    226056, 7272, 7264, 7336, 7352, 7400, 7584, 7568, 7576, 16,  7720, 0,  7736, 7728, 7928, 0,
+    856,    0,    8,    16,   72,   80,   88,   168,  176,  248, 32,   36, 40,   128,  280, 0,
+    88,     8,    0,    56,   80,   74,   64,   0,                         /* frame */
+    216,    112,  120,  128,  136,  68,   52,   96,   104,  208, 0,        /* code */
+    16,     8,                                                             /* object */
+    416,    24,   88,   168,                                               /* type */
+    40,     32,   16,                                                      /* tuple */
+    40,     24,   16,                                                      /* list */
+    200,    24,   40,   32,                                                /* set */
+    48,     32,   40,                                                      /* dict */
+    24,     16,                                                            /* float */
+    32,     16,   24,                                                      /* int */
+    40,     16,   32,                                                      /* bytes */
+    64,     32,   16,   40,                                                /* str */
+    168,    112,  120,  1656, 104,                                         /* gc */
+    160,    24,   72,   67,                                                /* generator */
+    0,      8,                                                             /* list node */
+    24,     336,  8012, 0,    4,    512,                                   /* debugger */
+};
+
 static inline void offsets_bytes(uint8_t *out, uint64_t version, uint64_t free_threaded,
                                  const uint64_t *words, size_t size)
 {
@@ -99,6 +122,11 @@ static inline void offsets_314_bytes(uint8_t *out)
 static inline void offsets_314t_bytes(uint8_t *out)
 {
     offsets_bytes(out, 0x030e00f0, 1, offsets_314t, sizeof offsets_314t);
+}
+
+static inline void offsets_315_bytes(uint8_t *out)
+{
+    offsets_bytes(out, 0x030f00a8, 0, offsets_315, sizeof offsets_315);
 }
 
 /* Every field of an object moves by 16, the fields of the GIL by 8. */

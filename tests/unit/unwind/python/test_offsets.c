@@ -13,6 +13,7 @@
 _Static_assert(sizeof offsets_313 == OFFSETS_313_SIZE - 24, "3.13");
 _Static_assert(sizeof offsets_314 == OFFSETS_314_SIZE - 24, "3.14");
 _Static_assert(sizeof offsets_314t == OFFSETS_314_SIZE - 24, "3.14t");
+_Static_assert(sizeof offsets_315 == OFFSETS_315_SIZE - 24, "3.15");
 
 static struct pb_py_layout read_layout(void (*fill)(uint8_t *), size_t size)
 {
@@ -131,6 +132,32 @@ static void test_314(void **state)
     assert_int_equal(l.managed_dict, -24);
 }
 
+static void test_315(void **state)
+{
+    struct pb_py_layout l = read_layout(offsets_315_bytes, OFFSETS_315_SIZE);
+
+    (void)state;
+    assert_true(l.tagged);
+    assert_int_equal(l.minor, 15);
+    assert_int_equal(l.runtime_interp_head, 888);
+    assert_int_equal(l.interp_id, 7272);
+    assert_int_equal(l.interp_modules, 7584);
+    assert_int_equal(l.interp_gc_collecting, 7512);
+    assert_int_equal(l.ts_frame, 72);
+    assert_int_equal(l.ts_thread_id, 168);
+    assert_int_equal(l.ts_native_id, 176);
+    assert_int_equal(l.ts_chunk, 248);
+    assert_int_equal(l.ts_id, 240);
+    assert_int_equal(l.ts_state, 48);
+    assert_int_equal(l.gil_locked, 16);
+    assert_int_equal(l.f_owner, 74);
+    assert_int_equal(l.f_localsplus, 80);
+    assert_int_equal(l.co_linetable, 136);
+    assert_int_equal(l.co_code, 208);
+    assert_int_equal(l.dict_keys, 32);
+    assert_int_equal(l.str_ascii_size, 40);
+}
+
 static void test_free_threaded(void **state)
 {
     struct pb_py_layout l = read_layout(offsets_314t_bytes, OFFSETS_314_SIZE);
@@ -178,7 +205,7 @@ static void test_refusals(void **state)
 {
     (void)state;
     refuse(0, 0, OFFSETS_314_SIZE, "no debug offsets");
-    refuse(8, 0x030f00f0, OFFSETS_314_SIZE, "Python 3.15");
+    refuse(8, 0x031000f0, OFFSETS_314_SIZE, "Python 3.16");
     refuse(8, 0x040000f0, OFFSETS_314_SIZE, "Python 4.0");
     refuse(16, 0, OFFSETS_314_SIZE - 1, "cut off");
     refuse(16, 0, 10, "no debug offsets");
@@ -194,6 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_313),
         cmocka_unit_test(test_314),
+        cmocka_unit_test(test_315),
         cmocka_unit_test(test_free_threaded),
         cmocka_unit_test(test_refusals),
     };
