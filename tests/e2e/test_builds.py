@@ -1,4 +1,5 @@
 """The ways an interpreter can stand on disk, or no longer stand there."""
+import json
 import os
 import shutil
 import struct
@@ -7,8 +8,9 @@ import time
 
 import pytest
 
+import embedding
 import interpreters
-from harness import (ENV, TARGETS, Script, backtrace, die_with_parent, frames, main_thread,
+from harness import (ENV, TARGETS, Script, Target, backtrace, die_with_parent, frames, main_thread,
                      natives, probing)
 
 EXPECTED = [("leaf", "leaf"), ("middle", "middle"), ("main", "main"), ("<module>", "module")]
@@ -118,26 +120,47 @@ def test_virtual_environment(py, start, tmp_path):
 
 
 def test_embedded(py, start, tmp_path):
-    if py.wrapped or not os.path.exists(os.path.join(py.facts["include"], "Python.h")):
-        pytest.skip("no headers of this interpreter")
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if not compiler:
-        pytest.skip("no C compiler")
-    program = str(tmp_path / "embed")
-    library = os.path.basename(py.facts["ldlibrary"])
-    name = library[len("lib"):].split(".so")[0].split(".a")[0]
-    made = subprocess.run([compiler, "-w", "-o", program, os.path.join(TARGETS, "embed.c"),
-                           "-I" + py.facts["include"], "-L" + py.facts["libdir"],
-                           "-Wl,-rpath," + py.facts["libdir"], "-l" + name,
-                           "-lpthread", "-ldl", "-lutil", "-lm"],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if made.returncode:
-        pytest.skip("cannot be linked here: " + made.stdout.decode()[-200:])
-    target = start(Script, py, "simple.py", command=[program],
-                   env={"PYTHONHOME": py.facts["prefix"]})
+    program = embedding.build(py, tmp_path, "embed.c")
+    target = start(Script, py, "simple.py", command=[program], env=embedding.environment(py))
     check(target)
     names = natives(check(target, "-n"))
     assert "probing_embed_run" in names and "main" in names
+
+
+def test_worker_forked_by_c_code(py, start, tmp_path):
+    """As uWSGI does it: the interpreter still has the parent's threads and thread ids."""
+    program = embedding.build(py, tmp_path, "embed_fork.c")
+    target = start(Script, py, "simple.py", command=[program, "fork"],
+                   env=embedding.environment(py))
+    check(target)
+    check(target, "-n")
+    snapshot = backtrace(target.pid, "-a")
+    assert {thread["name"] for thread in snapshot["threads"]} == {"MainThread", "helper"}
+    assert main_thread(snapshot)["tid"] == target.pid
+
+
+@pytest.mark.parametrize("mode", ["idle", "ended"])
+def test_python_that_does_not_run(py, start, tmp_path, mode):
+    program = embedding.build(py, tmp_path, "embed_fork.c")
+    target = start(Target, [program, mode], env=embedding.environment(py))
+    answer = probing(target.pid, "backtrace")
+    assert answer.returncode == 1 and answer.stderr.count("\n") == 1
+    assert answer.stderr == ("probing: %d: Python is loaded, but no interpreter runs: "
+                             "not started yet, or ended\n" % target.pid)
+
+
+def test_python_2(start):
+    if not interpreters.python2():
+        pytest.skip("no Python 2.7 here")
+    target = start(Target, [interpreters.python2(), "-c", "import os, time\n"
+                            "os.write(1, 'ready %d\\n' % os.getpid())\ntime.sleep(1000)"])
+    answer = probing(target.pid, "backtrace")
+    assert answer.returncode == 1 and answer.stderr.count("\n") == 1
+    assert answer.stderr.startswith("probing: %d: Python 2.7." % target.pid), answer.stderr
+    assert "not supported" in answer.stderr
+    listed = [row for row in json.loads(probing("list", "-f", "json").stdout)
+              if row["pid"] == target.pid]
+    assert listed[0]["python"].startswith("2.7.")
 
 
 def test_own_mount_and_pid_namespace(py, start, tmp_path):

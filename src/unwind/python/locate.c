@@ -1,11 +1,13 @@
 #include "unwind/python/locate.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "host/elf_image.h"
+#include "unwind/python/detect.h"
 
 #define PAGE_MASK (~(uint64_t)0xfff)
 #define COOKIE "xdebugpy"
@@ -27,6 +29,7 @@ struct search {
     struct pb_py_location *ret;
     struct pb_err *err;
     bool saw_python; /* some module looked like Python, so "not Python" would be wrong */
+    bool saw_idle;   /* its list of interpreters was found, and is empty */
 };
 
 static bool same_file(const struct pb_map *x, const struct pb_map *y)
@@ -153,6 +156,8 @@ static struct pb_py_version module_version(struct search *s, const struct module
 {
     struct pb_py_version v = pb_py_version_of(&m->elf, m->map->path);
 
+    if (v.major != 3)
+        return v;
     if (v.minor < 0)
         v.minor = minor_from_maps(s->maps);
     if (v.micro < 0)
@@ -163,9 +168,19 @@ static struct pb_py_version module_version(struct search *s, const struct module
 static void format_version(char *buf, size_t cap, struct pb_py_version v)
 {
     if (v.micro >= 0)
-        snprintf(buf, cap, "3.%d.%d", v.minor, v.micro);
+        snprintf(buf, cap, "%d.%d.%d", v.major, v.minor, v.micro);
     else
-        snprintf(buf, cap, "3.%d", v.minor);
+        snprintf(buf, cap, "%d.%d", v.major, v.minor);
+}
+
+static int refuse_version(struct search *s, struct pb_py_version v)
+{
+    char text[24];
+
+    if (v.minor < 0)
+        return pb_err_set(s->err, PB_FAIL, "a Python whose version cannot be told");
+    format_version(text, sizeof text, v);
+    return pb_err_set(s->err, PB_FAIL, "Python %s is not supported, only 3.4 and later", text);
 }
 
 static bool is_debug_build(const struct module *m)
@@ -206,8 +221,7 @@ static int layout_for_runtime(struct search *s, const struct module *m, uint64_t
     v = module_version(s, m);
     known = pb_py_layout_find(v.major, v.minor, v.micro);
     if (!known)
-        return v.minor < 0 ? -1
-                           : pb_err_set(s->err, PB_FAIL, "Python 3.%d is not supported", v.minor);
+        return v.minor < 0 ? -1 : refuse_version(s, v);
     if (refuse_debug(s, m, v) < 0)
         return -1;
     s->ret->layout = *known;
@@ -219,13 +233,16 @@ static int accept_runtime(struct search *s, const struct module *m, uint64_t run
                           const char *how)
 {
     struct pb_py_location *ret = s->ret;
+    uint64_t head;
 
     s->saw_python = true;
     if (layout_for_runtime(s, m, runtime) < 0)
         return -1;
     ret->interp_head = runtime + (uint64_t)ret->layout.runtime_interp_head;
-    if (!validate(s, &ret->layout, ret->interp_head))
+    if (!validate(s, &ret->layout, ret->interp_head)) {
+        s->saw_idle = s->saw_idle || (pb_mem_u64(s->mem, ret->interp_head, &head) && !head);
         return -1;
+    }
     ret->runtime = runtime;
     ret->how = how;
     ret->module = pb_arena_strdup(s->a, m->map->path);
@@ -323,11 +340,13 @@ static int try_globals(struct search *s, const struct module *m, const struct pb
 
     s->saw_python = true;
     if (!py)
-        return pb_err_set(s->err, PB_FAIL, "Python 3.%d is not supported", v.minor);
+        return refuse_version(s, v);
     if (refuse_debug(s, m, v) < 0)
         return -1;
     ret->layout = *py;
     ret->current = m->bias + current->vaddr;
+    if (pb_elf_find_symbol(&m->elf, "_Py_Finalizing", &head))
+        ret->finalizing = m->bias + head.vaddr;
     format_version(ret->version, sizeof ret->version, v);
     ret->module = pb_arena_strdup(s->a, m->map->path);
     if (pb_elf_find_symbol(&m->elf, "interp_head", &head) &&
@@ -408,23 +427,46 @@ static int pass(struct search *s, bool named,
     return -1;
 }
 
+/* A program that is no Python itself may have loaded one long ago, for later or for nothing. */
+static int fail_idle(const struct search *s, struct pb_err *err)
+{
+    char link[32], path[PATH_MAX];
+    ssize_t n;
+
+    snprintf(link, sizeof link, "/proc/%d/exe", (int)s->pid);
+    n = readlink(link, path, sizeof path - 1);
+    path[n < 0 ? 0 : n] = '\0';
+    if (n <= 0 || pb_py_is_program_name(path))
+        return pb_err_set(err, PB_FAIL,
+                          "the Python interpreter is starting or ending; try again in a moment");
+    return pb_err_set(err, PB_FAIL,
+                      "Python is loaded, but no interpreter runs: not started yet, or ended");
+}
+
+static bool search_all(struct search *s)
+{
+    if (pass(s, true, try_symbols) == 0 || pass(s, false, try_symbols) == 0)
+        return true;
+    return s->err->code == PB_OK && !s->saw_idle &&
+           (pass(s, true, try_scans) == 0 ||
+            (minor_from_maps(s->maps) >= 0 && pass(s, false, try_scans) == 0));
+}
+
 int pb_py_locate(struct pb_py_location *ret, pid_t pid, const struct pb_maps *maps,
                  struct pb_mem *mem, struct pb_arena *a, struct pb_err *err)
 {
     struct pb_err first = {0};
-    struct search s = {pid, maps, mem, a, ret, &first, false};
+    struct search s = {pid, maps, mem, a, ret, &first, false, false};
 
     memset(ret, 0, sizeof *ret);
-    if (pass(&s, true, try_symbols) == 0 || pass(&s, false, try_symbols) == 0)
+    if (search_all(&s)) {
+        if (ret->runtime && ret->layout.runtime_finalizing != PB_NONE)
+            ret->finalizing = ret->runtime + (uint64_t)ret->layout.runtime_finalizing;
         return 0;
-    if (first.code == PB_OK &&
-        (pass(&s, true, try_scans) == 0 ||
-         (minor_from_maps(maps) >= 0 && pass(&s, false, try_scans) == 0)))
-        return 0;
+    }
     if (first.code != PB_OK)
         return pb_err_set(err, first.code, "%s", first.msg);
     if (s.saw_python)
-        return pb_err_set(err, PB_FAIL,
-                          "the Python interpreter is starting or ending; try again in a moment");
+        return fail_idle(&s, err);
     return pb_err_set(err, PB_FAIL, "not a Python process");
 }

@@ -29,6 +29,7 @@ struct pb_py_location {
     char version[24];      /* "3.11.7"; "3.11" when the micro version is not known */
     uint64_t runtime;      /* address of _PyRuntime; 0 to 3.6 */
     uint64_t interp_head;  /* address of the pointer to the first interpreter */
+    uint64_t finalizing;   /* address of a pointer, set while the runtime ends; 0: not known */
     uint64_t current;      /* address of _PyThreadState_Current, to 3.6; else 0 */
     const char *module;    /* file that holds the interpreter */
     const char *how;       /* which rung of the ladder answered */

@@ -1,18 +1,24 @@
 #include "unwind/python/threads.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "host/mempages.h"
-#include "host/proc.h"
 #include "unwind/python/pointer.h"
+#include "unwind/python/tids.h"
 
 #define INTERPS_MAX 4096
 #define THREADS_MAX 65536
 #define RETRIES 4
-/* Where glibc of x86_64 keeps a thread's id in struct pthread; elsewhere it is searched for. */
-#define TID_OFFSET_GUESS 0x2d0
-#define PTHREAD_MAX 2304
+#define ATTACHED 1 /* state of a thread that may touch objects, 3.13 and later */
+
+/* What all threads of an interpreter share. */
+struct interp {
+    uint64_t addr;
+    int64_t id;
+    uint64_t holder, gil;
+    bool collecting;
+    uint64_t gc_frame;
+};
 
 uint64_t pb_py_gil_holder(const struct pb_py_location *loc, struct pb_mem *mem, uint64_t interp)
 {
@@ -114,74 +120,6 @@ static bool walk_once(const struct pb_py_location *loc, struct walk *w)
     return true;
 }
 
-static int compare_pid(const void *x, const void *y)
-{
-    pid_t a = *(const pid_t *)x, b = *(const pid_t *)y;
-
-    return (a > b) - (a < b);
-}
-
-/* The thread ids that the target itself sees: others inside a pid namespace. */
-static pid_t *inner_tids(pid_t pid, const pid_t *tids, size_t n, struct pb_arena *a)
-{
-    pid_t *inner = PB_NEW_N(a, pid_t, n);
-    struct pb_proc_status st = {0};
-    struct pb_err ignored = {0};
-    bool same = pb_proc_status(&st, pid, &ignored) < 0 || st.ns_pid == pid;
-
-    for (size_t i = 0; i < n; i++) {
-        inner[i] = tids[i];
-        if (!same && pb_proc_status(&st, tids[i], &ignored) == 0)
-            inner[i] = st.ns_pid;
-    }
-    return inner;
-}
-
-static pid_t outer_tid(const pid_t *tids, const pid_t *inner, size_t n, pid_t tid)
-{
-    for (size_t i = 0; i < n; i++)
-        if (inner[i] == tid)
-            return tids[i];
-    return 0;
-}
-
-/* Does this offset inside struct pthread hold a thread id for every thread? */
-static bool offset_fits(struct pb_mem *mem, const struct pb_py_threads *t, const pid_t *sorted,
-                        size_t n, uint64_t offset)
-{
-    for (size_t i = 0; i < t->n; i++) {
-        pid_t tid;
-
-        if (!pb_mem_u32(mem, t->v[i].ident + offset, (uint32_t *)&tid) ||
-            !bsearch(&tid, sorted, n, sizeof tid, compare_pid))
-            return false;
-    }
-    return t->n > 0;
-}
-
-/*
- * To 3.10 the interpreter knows only the pthread_t. The kernel's id stands
- * somewhere in the structure behind it: the same place for all threads.
- */
-static void tids_from_pthread(struct pb_mem *mem, const pid_t *inner, size_t n, struct pb_arena *a,
-                              struct pb_py_threads *t)
-{
-    pid_t *sorted = PB_NEW_N(a, pid_t, n);
-    uint64_t offset = TID_OFFSET_GUESS;
-
-    memcpy(sorted, inner, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, compare_pid);
-    if (!offset_fits(mem, t, sorted, n, offset)) {
-        for (offset = 0; offset < PTHREAD_MAX; offset += 4)
-            if (offset_fits(mem, t, sorted, n, offset))
-                break;
-        if (offset >= PTHREAD_MAX)
-            return;
-    }
-    for (size_t i = 0; i < t->n; i++)
-        pb_mem_u32(mem, t->v[i].ident + offset, (uint32_t *)&t->v[i].tid);
-}
-
 static void reverse(struct pb_py_threads *t)
 {
     for (size_t i = 0, j = t->n; i + 1 < j; i++) {
@@ -192,32 +130,81 @@ static void reverse(struct pb_py_threads *t)
     }
 }
 
+/* Numbers count up from 0, the main one; to 3.6 by their order, since they have none. */
+static void describe_interp(const struct pb_py_location *loc, struct pb_mem *mem, uint64_t addr,
+                            struct interp *ret)
+{
+    const struct pb_py_layout *py = &loc->layout;
+    uint32_t collecting = 0;
+    uint64_t id = 0;
+
+    memset(ret, 0, sizeof *ret);
+    ret->addr = addr;
+    ret->holder = pb_py_gil_holder(loc, mem, addr);
+    ret->gil = gil_address(loc, mem, addr);
+    if (py->interp_id != PB_NONE && pb_mem_u64(mem, addr + (uint64_t)py->interp_id, &id))
+        ret->id = (int64_t)id;
+    if (py->interp_gc_collecting != PB_NONE)
+        pb_mem_u32(mem, addr + (uint64_t)py->interp_gc_collecting, &collecting);
+    else if (loc->runtime && py->runtime_gc_collecting != PB_NONE)
+        pb_mem_u32(mem, loc->runtime + (uint64_t)py->runtime_gc_collecting, &collecting);
+    if (collecting && py->interp_gc_frame != PB_NONE)
+        pb_mem_u64(mem, addr + (uint64_t)py->interp_gc_frame, &ret->gc_frame);
+    ret->collecting = collecting != 0;
+}
+
+/*
+ * A collection keeps the GIL, so its thread is the one that holds it. Without a GIL the others are
+ * suspended meanwhile, and it is the one that is still attached.
+ */
+static bool is_collecting(const struct pb_py_layout *py, struct pb_mem *mem,
+                          const struct interp *in, const struct pb_py_thread *t)
+{
+    uint32_t state = 0;
+
+    if (!in->collecting)
+        return false;
+    if (!py->free_threaded || py->ts_state == PB_NONE)
+        return t->holds_gil;
+    return pb_mem_u32(mem, t->tstate + (uint64_t)py->ts_state, &state) && state == ATTACHED;
+}
+
+static void describe_threads(const struct pb_py_location *loc, struct pb_mem *mem,
+                             struct pb_py_threads *ret)
+{
+    struct interp in = {0};
+    int64_t older = -1;
+
+    for (size_t i = 0; i < ret->n; i++) {
+        struct pb_py_thread *t = &ret->v[i];
+
+        if (t->interp != in.addr) {
+            describe_interp(loc, mem, t->interp, &in);
+            older++;
+        }
+        t->interp_id = loc->layout.interp_id == PB_NONE ? older : in.id;
+        t->gil = in.gil;
+        t->holds_gil = in.holder == t->tstate;
+        t->collecting = is_collecting(&loc->layout, mem, &in, t);
+        t->gc_frame = in.gc_frame;
+    }
+}
+
 void pb_py_threads_read(const struct pb_py_location *loc, struct pb_mem *mem, pid_t pid,
                         const pid_t *tids, size_t ntids, struct pb_arena *a,
                         struct pb_py_threads *ret)
 {
     struct walk w = {&loc->layout, mem, a, ret, 0};
-    pid_t *inner = inner_tids(pid, tids, ntids, a);
-    uint64_t interp = 0, holder = 0, gil = 0;
+    uint64_t finalizing = 0;
 
     memset(ret, 0, sizeof *ret);
     for (int i = 0; i < RETRIES && !ret->complete; i++)
         ret->complete = walk_once(loc, &w);
-    if (loc->layout.ts_native_id == PB_NONE)
-        tids_from_pthread(mem, inner, ntids, a, ret);
-    for (size_t i = 0; i < ret->n; i++) {
-        struct pb_py_thread *t = &ret->v[i];
-
-        if (t->interp != interp) {
-            holder = pb_py_gil_holder(loc, mem, t->interp);
-            gil = gil_address(loc, mem, t->interp);
-        }
-        interp = t->interp;
-        t->gil = gil;
-        t->tid = outer_tid(tids, inner, ntids, t->tid);
-        t->holds_gil = holder == t->tstate;
-    }
     reverse(ret);
+    pb_py_tids_find(mem, pid, tids, ntids, a, ret);
+    describe_threads(loc, mem, ret);
+    if (loc->finalizing && pb_mem_u64(mem, loc->finalizing, &finalizing))
+        ret->shutting_down = finalizing != 0;
 }
 
 struct naming {

@@ -20,7 +20,10 @@ struct pb_py_thread {
     uint64_t ident; /* pthread_t: threading.get_ident() */
     pid_t tid;      /* as seen from here; 0 when it cannot be told */
     const char *name; /* Python's name for it, NULL when unknown */
+    int64_t interp_id; /* number of its interpreter, 0 the main one */
     bool holds_gil;
+    bool collecting;   /* runs the garbage collector; never true to 3.6 */
+    uint64_t gc_frame; /* frame that the running collection began in, 3.15 and later; else 0 */
     uint64_t gil; /* of its interpreter: where threads that want it wait; 0 when unknown */
 };
 
@@ -28,6 +31,7 @@ struct pb_py_threads {
     struct pb_py_thread *v; /* oldest first */
     size_t n;
     bool complete;
+    bool shutting_down; /* the runtime is past its exit handlers */
 };
 
 /* tids: the target's threads as /proc lists them, ascending. */

@@ -8,15 +8,23 @@
 #include "unwind/python/locate.h"
 
 /* "libpython3.11.so.1.0", "python3.11", "libpython3.6m.so": the minor version, or -1. */
-static int minor_from_name(const char *path)
+static int minor_from_name(const char *path, int major)
 {
     const char *base = strrchr(path, '/');
-    const char *p = strstr(base ? base + 1 : path, "python3.");
+    const char *p = strstr(base ? base + 1 : path, major == 2 ? "python2." : "python3.");
     int minor;
 
     if (!p || sscanf(p + 8, "%d", &minor) != 1 || minor < 0 || minor > 99)
         return -1;
     return minor;
+}
+
+/* Python 2 has a type that Python 3 does not have. */
+static int major_of(const struct pb_elf *elf)
+{
+    struct pb_elf_sym sym;
+
+    return pb_elf_find_export(elf, "PyString_FromString", &sym) ? 2 : 3;
 }
 
 static bool version_from_symbol(const struct pb_elf *elf, struct pb_py_version *ret)
@@ -35,12 +43,12 @@ static bool version_from_symbol(const struct pb_elf *elf, struct pb_py_version *
     return true;
 }
 
-/* Parses "3.MINOR.MICRO" followed by NUL, '+', 'a', 'b' or 'rc'; false when it is not that. */
+/* Parses "MAJOR.MINOR.MICRO" followed by NUL, '+', 'a', 'b' or 'rc'; false when it is not that. */
 static bool parse_version(const char *p, const char *end, int *minor, int *micro)
 {
     int v[2] = {0, 0};
 
-    p += 2; /* "3." */
+    p += 2; /* "3.", "2." */
     for (int i = 0; i < 2; i++) {
         int digits = 0;
 
@@ -64,9 +72,11 @@ static bool parse_version(const char *p, const char *end, int *minor, int *micro
  * version known from the file's name decides; without one the string must be
  * the only plausible one.
  */
-static bool version_from_strings(const struct pb_elf *elf, int want_minor,
+static bool version_from_strings(const struct pb_elf *elf, int major, int want_minor,
                                  struct pb_py_version *ret)
 {
+    const char *start = major == 2 ? "2." : "3.";
+    int oldest = major == 2 ? 7 : 4;
     struct pb_elf_range ro;
     const char *p, *end;
     int found = 0;
@@ -75,16 +85,16 @@ static bool version_from_strings(const struct pb_elf *elf, int want_minor,
         ro = (struct pb_elf_range){elf->data, elf->size, 0};
     p = (const char *)ro.data + 1;
     end = (const char *)ro.data + ro.size;
-    while (p < end && (p = memmem(p, (size_t)(end - p), "3.", 2))) {
+    while (p < end && (p = memmem(p, (size_t)(end - p), start, 2))) {
         int minor, micro;
 
         if (!isalnum((unsigned char)p[-1]) && p[-1] != '.' &&
-            parse_version(p, end, &minor, &micro) && minor >= 4 && minor < 40 &&
+            parse_version(p, end, &minor, &micro) && minor >= oldest && minor < 40 &&
             (want_minor < 0 || minor == want_minor)) {
             if (found && (ret->minor != minor || ret->micro != micro) && want_minor < 0)
                 return false;
             if (!found)
-                *ret = (struct pb_py_version){3, minor, micro};
+                *ret = (struct pb_py_version){major, minor, micro};
             found++;
         }
         p += 2;
@@ -94,10 +104,10 @@ static bool version_from_strings(const struct pb_elf *elf, int want_minor,
 
 struct pb_py_version pb_py_version_of(const struct pb_elf *elf, const char *path)
 {
-    struct pb_py_version v = {3, -1, -1};
-    int minor = minor_from_name(path);
+    struct pb_py_version v = {major_of(elf), -1, -1};
+    int minor = minor_from_name(path, v.major);
 
-    if (version_from_symbol(elf, &v) || version_from_strings(elf, minor, &v))
+    if (version_from_symbol(elf, &v) || version_from_strings(elf, v.major, minor, &v))
         return v;
     v.minor = minor;
     return v;
