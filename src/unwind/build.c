@@ -47,6 +47,8 @@ static void python_frame(struct pb_py_codes *c, const struct pb_snapshot_opts *o
     struct pb_py_code *code = w->codes[index];
 
     f->func = f->file = UNREADABLE;
+    if (raw->part < (int)w->npy)
+        f->interpreter = w->py[raw->part]->interp_id;
     if (!code)
         return;
     f->func = code->func;

@@ -17,11 +17,18 @@
 /* One thread on its way through a snapshot. */
 struct pb_work {
     pid_t tid;
-    const struct pb_py_thread *py; /* NULL: not a Python thread */
+    const struct pb_py_thread **py; /* one for each interpreter that the thread has called into */
+    uint64_t *tstates;              /* theirs */
+    size_t npy;                     /* 0: not a Python thread */
     struct pb_capture capture;
     struct pb_py_code **codes; /* one per raw frame; NULL where not needed */
     struct pb_native_stack native;
 };
+
+static inline struct pb_tstates pb_work_tstates(const struct pb_work *w)
+{
+    return (struct pb_tstates){w->tstates, w->npy};
+}
 
 /* How many frames to show at the inner and at the outer end; all when max is 0. */
 void pb_build_limits(size_t max, size_t *ret_head, size_t *ret_tail);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "unwind/hurry.h"
+#include "unwind/python/join.h"
 
 /* Bytes of C stack that are copied; deep recursion of old interpreters needs the most. */
 #define STACK_MAX (8u << 20)
@@ -56,11 +57,32 @@ static void copy_stack(const struct pb_capture_opts *o, size_t max,
     c->has_regs = true;
 }
 
+/* What the other interpreters have of a thread's stack; they stand still while one of them runs. */
+static void add_parts(const struct pb_capture_opts *o, struct pb_arena *a, struct pb_capture *c,
+                      const struct pb_py_copy *first)
+{
+    size_t n = c->tstates.n;
+    struct pb_py_part *parts = PB_NEW_N(a, struct pb_py_part, n);
+
+    parts[0] = (struct pb_py_part){c->python, first->cframe};
+    for (size_t i = 1; i < n; i++) {
+        struct pb_py_copy copy;
+
+        if (!pb_py_copy_thread(o->mem, o->py, c->tstates.v[i], a, &copy))
+            continue;
+        pb_py_walk(o->mem, o->py, &copy, a, &parts[i].stack);
+        parts[i].cframe = copy.cframe;
+    }
+    pb_py_join(o->py, parts, n, a, &c->python);
+}
+
 /* Follows the frames of a copied thread. False: memory made no sense. */
 static bool follow(const struct pb_capture_opts *o, struct pb_arena *a, struct pb_capture *c,
                    const struct pb_py_copy *copy)
 {
     pb_py_walk(o->mem, o->py, copy, a, &c->python);
+    if (c->tstates.n > 1)
+        add_parts(o, a, c, copy);
     if (o->locals)
         pb_py_copy_locals(o->mem, o->py, o->head, o->tail, a, &c->python);
     return c->python.complete;
@@ -71,9 +93,9 @@ static bool copy_python(const struct pb_capture_opts *o, struct pb_arena *a, str
                         struct pb_py_copy *copy)
 {
     memset(&c->python, 0, sizeof c->python);
-    if (!c->tstate)
+    if (!c->tstates.n)
         return true;
-    return pb_py_copy_thread(o->mem, o->py, c->tstate, a, copy) && follow(o, a, c, copy);
+    return pb_py_copy_thread(o->mem, o->py, c->tstates.v[0], a, copy) && follow(o, a, c, copy);
 }
 
 static bool same_wait(const struct pb_proc_wait *x, const struct pb_proc_wait *y)
@@ -176,13 +198,15 @@ static bool try_running(const struct pb_capture_opts *o, int reads, struct pb_ar
     return true;
 }
 
-void pb_capture_prepare(const struct pb_capture_opts *o, uint64_t tstate, struct pb_arena *a,
-                        struct pb_capture_room *ret)
+void pb_capture_prepare(const struct pb_capture_opts *o, struct pb_tstates tstates,
+                        struct pb_arena *a, struct pb_capture_room *ret)
 {
     memset(ret, 0, sizeof *ret);
-    if (tstate)
-        pb_py_copy_thread(o->mem, o->py, tstate, a, &ret->python);
-    ret->python.tstate = tstate;
+    ret->tstates = tstates;
+    if (tstates.n) {
+        pb_py_copy_thread(o->mem, o->py, tstates.v[0], a, &ret->python);
+        ret->python.tstate = tstates.v[0];
+    }
     if (o->native) {
         ret->stack_len = STACK_ROOM;
         ret->stack = pb_arena_alloc(a, STACK_ROOM);
@@ -197,9 +221,9 @@ void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop
 
     memset(c, 0, sizeof *c);
     c->tid = stop->tid;
-    c->tstate = room->python.tstate;
+    c->tstates = room->tstates;
     c->stopped = true;
-    if (c->tstate)
+    if (c->tstates.n)
         c->torn = !pb_py_copy_again(o->mem, o->py, a, &room->python) ||
                   !follow(o, a, c, &room->python);
     if (o->native) {
@@ -222,7 +246,7 @@ static enum pb_stop_result capture_stopped(const struct pb_capture_opts *o, stru
     struct pb_stop stop;
     enum pb_stop_result rc;
 
-    pb_capture_prepare(o, c->tstate, a, &room);
+    pb_capture_prepare(o, c->tstates, a, &room);
     pb_hurry_begin(&hurry);
     rc = pb_stop_begin(&stop, o->pid, c->tid, false);
     if (rc == PB_STOP_OK) {
@@ -271,10 +295,10 @@ static bool await_other(pid_t tid, int *tries)
 
 static bool running_is_enough(const struct pb_capture_opts *o, const struct pb_capture *c)
 {
-    return c->tstate && (!o->native || o->pause == PB_PAUSE_NEVER);
+    return c->tstates.n && (!o->native || o->pause == PB_PAUSE_NEVER);
 }
 
-void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, uint64_t tstate,
+void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, struct pb_tstates tstates,
                        struct pb_arena *a, struct pb_capture *c)
 {
     bool never = o->pause == PB_PAUSE_NEVER;
@@ -282,7 +306,7 @@ void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, uint64_t tsta
 
     memset(c, 0, sizeof *c);
     c->tid = tid;
-    c->tstate = tstate;
+    c->tstates = tstates;
     for (int i = 0; i < tries; i++) {
         enum pb_stop_result rc;
         uint64_t runs = 0;

@@ -43,9 +43,15 @@ struct pb_capture_opts {
     size_t head, tail; /* frames whose local variables are copied */
 };
 
+/* Thread states of one thread: one in each interpreter that it has called into. */
+struct pb_tstates {
+    const uint64_t *v;
+    size_t n; /* 0: not a Python thread */
+};
+
 struct pb_capture {
     pid_t tid;
-    uint64_t tstate; /* 0: not a Python thread */
+    struct pb_tstates tstates;
     struct pb_proc_wait wait;
     bool gone;
     bool torn;
@@ -60,18 +66,19 @@ struct pb_capture {
 
 /* What can be made ready before a thread is held, so that the holding is short. */
 struct pb_capture_room {
-    struct pb_py_copy python; /* a first look: where things are */
+    struct pb_tstates tstates;
+    struct pb_py_copy python; /* a first look at the first of them: where things are */
     uint8_t *stack;           /* memory for the C stack, already touched */
     size_t stack_len;
 };
 
-void pb_capture_prepare(const struct pb_capture_opts *o, uint64_t tstate, struct pb_arena *a,
-                        struct pb_capture_room *ret);
+void pb_capture_prepare(const struct pb_capture_opts *o, struct pb_tstates tstates,
+                        struct pb_arena *a, struct pb_capture_room *ret);
 
-void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, uint64_t tstate,
+void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, struct pb_tstates tstates,
                        struct pb_arena *a, struct pb_capture *ret);
 
-/* The same for a thread that the caller holds, with the room prepared for its tstate. */
+/* The same for a thread that the caller holds, with the room prepared for its thread states. */
 void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop,
                      struct pb_capture_room *room, struct pb_arena *a, struct pb_capture *ret);
 

@@ -8,6 +8,12 @@ struct group {
     uint64_t shim; /* address of the marker on the C stack, 0 when there is none */
 };
 
+/* The interpreter's loop; from 3.6 on PyEval_EvalFrameEx only calls it. */
+static bool is_run(const struct pb_py_layout *py, const struct pb_native_frame *f)
+{
+    return pb_native_is_in(f, py->minor < 6 ? "PyEval_EvalFrameEx" : "_PyEval_EvalFrameDefault");
+}
+
 /* Does this frame close its group? */
 static bool ends_group(const struct pb_py_layout *py, const struct pb_py_raw_frame *f)
 {
@@ -45,14 +51,14 @@ static bool fits(const struct group *g, const struct pb_native_frame *f)
  * Pairs groups with runs from the outermost end; pair[i] is the group of the
  * native frame i, or -1. False when a group finds no run.
  */
-static bool match(const struct group *groups, size_t ngroups, const struct pb_native_stack *native,
-                  int64_t *pair)
+static bool match(const struct pb_py_layout *py, const struct group *groups, size_t ngroups,
+                  const struct pb_native_stack *native, int64_t *pair)
 {
     size_t g = ngroups;
 
     for (size_t i = native->n; i-- > 0;) {
         pair[i] = -1;
-        if (!pb_native_is_eval(&native->v[i]) || g == 0)
+        if (!is_run(py, &native->v[i]) || g == 0)
             continue;
         if (!fits(&groups[g - 1], &native->v[i]))
             return false;
@@ -66,14 +72,14 @@ static bool match(const struct group *groups, size_t ngroups, const struct pb_na
  * which group belongs to which of the inner ones; *ret_left is the first group
  * whose run is missing.
  */
-static bool match_cut(const struct group *groups, size_t ngroups,
+static bool match_cut(const struct pb_py_layout *py, const struct group *groups, size_t ngroups,
                       const struct pb_native_stack *native, int64_t *pair, size_t *ret_left)
 {
     size_t g = 0;
 
     for (size_t i = 0; i < native->n; i++) {
         pair[i] = -1;
-        if (g < ngroups && groups[g].shim && pb_native_is_eval(&native->v[i]) &&
+        if (g < ngroups && groups[g].shim && is_run(py, &native->v[i]) &&
             fits(&groups[g], &native->v[i]))
             pair[i] = (int64_t)g++;
     }
@@ -96,8 +102,8 @@ bool pb_merge(const struct pb_py_layout *py, const struct pb_py_raw_stack *pytho
     int64_t *pair = PB_NEW_N(a, int64_t, native->n + 1);
     struct pb_merged *out;
 
-    if (native->end == PB_NATIVE_COMPLETE ? !match(groups, ngroups, native, pair)
-                                          : !match_cut(groups, ngroups, native, pair, &left))
+    if (native->end == PB_NATIVE_COMPLETE ? !match(py, groups, ngroups, native, pair)
+                                          : !match_cut(py, groups, ngroups, native, pair, &left))
         return false;
     out = PB_NEW_N(a, struct pb_merged, python->n + native->n + 1);
     for (size_t i = 0; i < native->n; i++) {

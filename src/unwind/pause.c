@@ -16,7 +16,7 @@ double pb_pause_capture(const struct pb_capture_opts *o, struct pb_work *work, s
     /* What each thread was doing can only be told before it is held. */
     for (size_t i = 0; i < n; i++) {
         pb_proc_wait(&waits[i], o->pid, work[i].tid);
-        pb_capture_prepare(o, work[i].py ? work[i].py->tstate : 0, a, &rooms[i]);
+        pb_capture_prepare(o, pb_work_tstates(&work[i]), a, &rooms[i]);
     }
     pb_hurry_begin(&hurry);
     since = pb_clock_ns();

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "host/mempages.h"
 #include "unwind/build.h"
+#include "unwind/choose.h"
 #include "unwind/pause.h"
 #include "unwind/python/threads.h"
 
@@ -152,9 +153,33 @@ const char *pb_state_name(enum pb_state state)
 
 static bool waits_gil(const struct pb_work *w)
 {
-    return w->py && w->py->gil && !w->py->holds_gil && w->capture.wait.blocked &&
-           w->capture.wait.nr == SYS_futex && w->capture.wait.args[0] >= w->py->gil &&
-           w->capture.wait.args[0] - w->py->gil < PB_PY_GIL_SIZE;
+    const struct pb_proc_wait *wait = &w->capture.wait;
+
+    for (size_t i = 0; i < w->npy; i++)
+        if (w->py[i]->gil && !w->py[i]->holds_gil && wait->blocked && wait->nr == SYS_futex &&
+            wait->args[0] >= w->py[i]->gil && wait->args[0] - w->py[i]->gil < PB_PY_GIL_SIZE)
+            return true;
+    return false;
+}
+
+/*
+ * From 3.15 on the interpreter tells the frame in which the collection began. Before, a finalizer
+ * that gives the GIL away makes the next one that has it look like the collector.
+ */
+static bool collects(const struct pb_target *t, const struct pb_work *w)
+{
+    const struct pb_py_raw_stack *s = &w->capture.python;
+    bool any = false;
+
+    for (size_t i = 0; i < w->npy; i++) {
+        uint64_t frame = w->py[i]->gc_frame;
+
+        any = any || w->py[i]->collecting;
+        for (size_t k = 0; frame && k < s->n; k++)
+            if (s->v[k].addr == frame)
+                return true;
+    }
+    return any && (t->loc.layout.interp_gc_frame == PB_NONE || !w->py[0]->gc_frame);
 }
 
 static const char *wait_name(pid_t pid, pid_t tid, const struct pb_proc_wait *wait,
@@ -171,43 +196,12 @@ static const char *wait_name(pid_t pid, pid_t tid, const struct pb_proc_wait *wa
     return wchan[0] ? pb_arena_strdup(a, wchan) : NULL;
 }
 
-/* The threads to look at: Python's own, and with -a -n the others too. */
-static size_t choose(const struct pb_target *t, const struct pb_snapshot_opts *o,
-                     const struct pb_py_threads *py, const pid_t *tids, size_t ntids,
-                     struct pb_arena *a, struct pb_work **ret)
-{
-    struct pb_work *w = PB_NEW_N(a, struct pb_work, py->n + ntids + 1);
-    size_t n = 0;
-
-    for (size_t i = 0; i < py->n; i++) {
-        bool wanted = o->all || (o->tid && py->v[i].tid == o->tid) ||
-                      (!o->tid && py->v[i].tid == t->pid);
-
-        /* A thread that is only being made has no id yet, and no frames. */
-        if (wanted && (py->v[i].tid || t->loc.layout.ts_native_id == PB_NONE))
-            w[n++] = (struct pb_work){.tid = py->v[i].tid, .py = &py->v[i]};
-    }
-    /* An embedded interpreter may live on another thread than the first. */
-    if (!n && !o->all && !o->tid && py->n)
-        w[n++] = (struct pb_work){.tid = py->v[0].tid, .py = &py->v[0]};
-    for (size_t i = 0; o->native && i < ntids; i++) {
-        bool known = false;
-
-        for (size_t j = 0; j < n && !known; j++)
-            known = w[j].tid == tids[i];
-        if (!known && (o->all || o->tid == tids[i]))
-            w[n++] = (struct pb_work){.tid = tids[i]};
-    }
-    *ret = w;
-    return n;
-}
-
 /* Captures one thread and reads its code objects, again if they changed meanwhile. */
 static void capture(struct pb_target *t, const struct pb_capture_opts *o, struct pb_work *w,
                     struct pb_arena *a)
 {
     for (int i = 0; i < RECAPTURES; i++) {
-        pb_capture_thread(o, w->tid, w->py ? w->py->tstate : 0, a, &w->capture);
+        pb_capture_thread(o, w->tid, pb_work_tstates(w), a, &w->capture);
         if (w->capture.gone || pb_build_codes(&t->codes, o, w, a))
             return;
     }
@@ -221,16 +215,21 @@ static void describe(struct pb_target *t, const struct pb_work *w, bool process_
     struct pb_err ignored = {0};
 
     ret->tid = ret->ns_tid = w->tid;
-    ret->python = w->py != NULL;
+    ret->python = w->npy > 0;
     ret->is_main = w->tid == t->pid;
-    ret->holds_gil = w->py && w->py->holds_gil;
+    for (size_t i = 0; i < w->npy; i++) {
+        ret->holds_gil = ret->holds_gil || w->py[i]->holds_gil;
+        ret->name = ret->name ? ret->name : w->py[i]->name;
+    }
+    ret->collecting = collects(t, w);
+    if (w->npy)
+        ret->interpreter = w->py[w->capture.python.n ? w->capture.python.v[0].part : 0]->interp_id;
     ret->waits_gil = waits_gil(w);
     ret->state = state_of(&w->capture.wait, process_stopped);
     ret->wait = process_stopped ? NULL : wait_name(t->pid, w->tid, &w->capture.wait, a);
     ret->torn = w->capture.torn;
     ret->pause_us = w->capture.pause_us;
-    ret->name = w->py && w->py->name ? w->py->name : NULL;
-    if (!ret->name && ret->is_main && w->py)
+    if (!ret->name && ret->is_main && w->npy)
         ret->name = "MainThread";
     if (!ret->name && pb_proc_stat(&st, t->pid, w->tid, &ignored) == 0)
         ret->name = pb_arena_strdup(a, st.comm);
@@ -335,7 +334,7 @@ int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, st
         return -1;
     co.maps = t->fresh.n ? &t->fresh : &t->maps;
     read_python_threads(t, tids, (size_t)ntids, a, &threads);
-    n = choose(t, o, &threads, tids, (size_t)ntids, a, &work);
+    n = pb_choose(t->pid, o, &threads, tids, (size_t)ntids, a, &work);
     if (!n)
         return fail_thread(t, o, tids, (size_t)ntids, err);
     if (o->pause == PB_PAUSE_ALL)
@@ -355,6 +354,7 @@ int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, st
     ret->how = t->loc.how;
     ret->module = t->loc.module;
     ret->free_threaded = t->loc.layout.free_threaded;
+    ret->shutting_down = threads.shutting_down;
     ret->total_us = (double)(pb_clock_ns() - start) / 1000.0;
     return 0;
 }

@@ -27,6 +27,7 @@ struct pb_frame {
     const char *func; /* NULL: a native function without a symbol */
     const char *file; /* source; NULL when unknown */
     int lineno;       /* 0 when unknown */
+    int64_t interpreter; /* Python: number of the interpreter that it belongs to, 0 the main one */
     const char *module; /* native: the mapped file */
     uint64_t offset;    /* native: pc in that file */
     struct pb_local *locals;
@@ -41,6 +42,8 @@ struct pb_thread {
     const char *name;
     bool python; /* known to the interpreter */
     bool is_main, holds_gil;
+    int64_t interpreter; /* of the innermost Python frame */
+    bool collecting; /* in garbage collection; never true to 3.6 */
     bool waits_gil; /* sleeps on the GIL's own condition variable; never true to 3.6 */
     enum pb_state state;
     const char *wait; /* system call or kernel function, NULL when not waiting */
@@ -59,6 +62,7 @@ struct pb_snapshot {
     const char *python; /* version */
     const char *how, *module; /* how the interpreter was found, and where */
     bool free_threaded;
+    bool shutting_down; /* the interpreter ends: exit handlers have run, modules are torn down */
     struct pb_thread *threads;
     size_t nthreads;
     double pause_us;  /* whole process, with PB_PAUSE_ALL */

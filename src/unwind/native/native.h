@@ -97,11 +97,10 @@ void pb_native_symbolize(struct pb_native *n, struct pb_native_stack *stacks, si
                          bool lines, struct pb_arena *a);
 
 /*
- * Address ranges of the interpreter loop (_PyEval_EvalFrameDefault and its
- * .cold part) are known by symbol after pb_native_symbolize: this tells whether
- * a frame is one C-level run of the evaluator.
+ * Is this frame in the function of that name, or in a part that the compiler
+ * split off it (name.cold)? Known after pb_native_symbolize.
  */
-bool pb_native_is_eval(const struct pb_native_frame *f);
+bool pb_native_is_in(const struct pb_native_frame *f, const char *function);
 
 /* Registers of a blocked thread for which only sp and pc are known. */
 void pb_regs_from_sp_pc(struct pb_regs *regs, uint64_t sp, uint64_t pc);

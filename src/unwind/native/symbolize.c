@@ -121,12 +121,11 @@ void pb_native_symbolize(struct pb_native *n, struct pb_native_stack *stacks, si
     free(refs);
 }
 
-bool pb_native_is_eval(const struct pb_native_frame *f)
+bool pb_native_is_in(const struct pb_native_frame *f, const char *function)
 {
-    static const char name[] = "_PyEval_EvalFrameDefault";
-    size_t len = sizeof name - 1;
+    size_t len = strlen(function);
 
     /* The compiler splits cold parts off: name.cold, name.lto_priv.0.cold. */
-    return f->symbol && strncmp(f->symbol, name, len) == 0 &&
+    return f->symbol && strncmp(f->symbol, function, len) == 0 &&
            (f->symbol[len] == 0 || f->symbol[len] == '.');
 }

@@ -21,6 +21,7 @@ struct pb_py_raw_frame {
     uint64_t addr, back, code;
     uint64_t instr; /* address of the instruction, or its index */
     int owner;
+    int part;      /* index of its thread state where the thread has several (join.h) */
     int tlbc;      /* which copy of the bytecode this thread runs (free-threaded) */
     bool is_entry; /* 3.11: first frame of one C-level run of the evaluator */
     bool shim;     /* 3.12+: marks the start of such a run; not a Python function */

@@ -80,7 +80,7 @@ struct pb_py_layout {
     /* code object */
     int co_size; /* bytes to copy for the fixed part */
     int co_filename, co_name, co_qualname, co_firstlineno, co_linetable, co_code;
-    int co_argcount, co_posonlyargcount, co_kwonlyargcount, co_nlocals, co_flags;
+    int co_argcount, co_kwonlyargcount, co_nlocals, co_flags;
     int co_varnames; /* tuple of names; localsplusnames from 3.11 */
     int co_cellvars, co_freevars; /* to 3.10 */
     int co_localspluskinds;       /* 3.11+ */

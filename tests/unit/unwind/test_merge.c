@@ -11,16 +11,25 @@
 #include "unwind/merge.h"
 
 #define EVAL "_PyEval_EvalFrameDefault"
+#define EVAL_OLD "PyEval_EvalFrameEx"
 
-/* Native frames from a string: E a run of the evaluator, c any other C function. */
+static const char *symbol_of(char kind)
+{
+    return kind == 'E' ? EVAL : kind == 'X' ? EVAL_OLD : kind == 'C' ? EVAL_OLD ".cold" : "call";
+}
+
+/*
+ * Native frames from a string: E a run of the evaluator, X and C one of 3.4 and 3.5 and a part of
+ * it, c any other C function.
+ */
 static struct pb_native_stack native(struct pb_native_frame *v, const char *kinds)
 {
     size_t n = strlen(kinds);
 
     for (size_t i = 0; i < n; i++) {
         v[i] = (struct pb_native_frame){
-            .symbol = kinds[i] == 'E' ? EVAL : "call",
-            .func = kinds[i] == 'E' ? EVAL : "call",
+            .symbol = symbol_of(kinds[i]),
+            .func = symbol_of(kinds[i]),
             .sp = 0x1000 * (i + 1),
             .cfa = 0x1000 * (i + 2),
         };
@@ -83,6 +92,17 @@ static void test_one_run_per_frame_to_310(void **state)
     assert_null(merged(10, "ppp", "cEcEc", PB_NATIVE_COMPLETE, text));
 }
 
+static void test_the_loop_of_34_and_35(void **state)
+{
+    char text[64];
+
+    (void)state;
+    assert_string_equal(merged(4, "ppp", "cXcCcXc", PB_NATIVE_COMPLETE, text), "cpcpcpc");
+    assert_string_equal(merged(5, "p", "cXc", PB_NATIVE_COMPLETE, text), "cpc");
+    /* From 3.6 on that is a function around the loop. */
+    assert_string_equal(merged(6, "p", "cEXc", PB_NATIVE_COMPLETE, text), "cpXc");
+}
+
 static void test_groups_end_at_the_entry_in_311(void **state)
 {
     char text[64];
@@ -123,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_run_per_frame_to_310),
+        cmocka_unit_test(test_the_loop_of_34_and_35),
         cmocka_unit_test(test_groups_end_at_the_entry_in_311),
         cmocka_unit_test(test_groups_end_at_the_marker_from_312_on),
         cmocka_unit_test(test_a_cut_native_stack_keeps_all_python_frames),
