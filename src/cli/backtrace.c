@@ -19,6 +19,8 @@ static const struct pb_opt options[] = {
     {.name = "secrets", .help = "with -l: passwords, tokens and keys as they are, not as ***"},
     {.name = "native", .letter = 'n',
      .help = "C and C++ frames between the Python frames; with -a also threads without Python"},
+    {.name = "subprocesses", .letter = 's',
+     .help = "also the processes that it started, and theirs, as a tree"},
     {.name = "format", .letter = 'f', .type = PB_OPT_CHOICE, .arg = "FORMAT",
      .choices = "text|json", .help = "text (default) or json"},
     {.name = "json", .help = "the same as -f json"},
@@ -48,7 +50,9 @@ const struct pb_cmd pb_cmd_backtrace = {
         "Reads the stack of a live CPython (3.4 to 3.15) from outside: nothing is loaded into the\n"
         "process, the GIL is not needed, and it works when the interpreter hangs. The innermost\n"
         "frame comes first. A blocked thread is never stopped. A running thread is held alone for\n"
-        "a few tens of microseconds if its stack keeps changing while it is read.",
+        "a few tens of microseconds if its stack keeps changing while it is read.\n"
+        "With -v the executing line is shown, and what of it is being executed (3.11 and later);\n"
+        "with -l arguments of a function are marked.",
     .options = options,
     .positionals = positionals,
     .target = PB_TARGET_PROCESS,
@@ -57,6 +61,7 @@ const struct pb_cmd pb_cmd_backtrace = {
     .examples = "probing 4242 backtrace        # where is the main thread?\n"
                 "probing 4242 backtrace -a -l  # all threads, with local variables\n"
                 "probing 4242 bt -a -n         # C and C++ frames as well\n"
+                "probing 4242 bt -s            # a launcher with its ranks and their workers\n"
                 "probing 4242 bt -f json       # every field, for scripts\n",
     .run = run,
 };
@@ -69,11 +74,14 @@ static int read_options(struct pb_ctx *ctx, struct pb_snapshot_opts *o)
         .all = pb_opt_flag(ctx, "all"),
         .locals = pb_opt_flag(ctx, "locals"),
         .native = pb_opt_flag(ctx, "native"),
+        .source = ctx->verbose,
         .pause = pb_opt_flag(ctx, "pause")      ? PB_PAUSE_ALL
                  : pb_opt_flag(ctx, "no-pause") ? PB_PAUSE_NEVER
                                                 : PB_PAUSE_ONE,
         .max_frames = (size_t)pb_opt_int(ctx, "limit", 200),
     };
+    if (ctx->nargs && pb_opt_flag(ctx, "subprocesses"))
+        return pb_err_set(&ctx->err, PB_USAGE, "TID and --subprocesses exclude each other");
     if (ctx->nargs) {
         char *end;
         long tid = strtol(ctx->args[0], &end, 10);
@@ -85,13 +93,24 @@ static int read_options(struct pb_ctx *ctx, struct pb_snapshot_opts *o)
     return 0;
 }
 
+static int show_tree(struct pb_ctx *ctx, const struct pb_snapshot_opts *o, bool json)
+{
+    const struct pb_stack_tree_opts how = {
+        .json = json, .verbose = ctx->verbose, .secrets = pb_opt_flag(ctx, "secrets")};
+
+    return pb_stack_tree(&ctx->out, ctx->pid, o, &how, &ctx->err);
+}
+
 static int show_once(struct pb_ctx *ctx, struct pb_target *t, const struct pb_snapshot_opts *o,
                      bool json)
 {
     struct pb_arena arena = PB_ARENA_INIT;
     struct pb_snapshot snap;
-    int rc = pb_target_snapshot(t, o, &arena, &snap, &ctx->err);
+    int rc;
 
+    if (!t)
+        return show_tree(ctx, o, json);
+    rc = pb_target_snapshot(t, o, &arena, &snap, &ctx->err);
     if (rc == 0 && !pb_opt_flag(ctx, "secrets"))
         pb_stack_mask(&snap, &arena);
     if (rc == 0 && json)
@@ -115,8 +134,8 @@ static const char *remote_path(struct pb_ctx *ctx, const struct pb_snapshot_opts
     pb_buf_printf(&b, "/api/backtrace?format=%s&all=%d&locals=%d&native=%d&pause=%s&limit=%zu",
                   json ? "json" : "text", o->all, o->locals, o->native, pauses[o->pause],
                   o->max_frames);
-    pb_buf_printf(&b, "&width=%d&colour=%d&verbose=%d", ctx->out.width, ctx->out.colour,
-                  ctx->verbose);
+    pb_buf_printf(&b, "&width=%d&colour=%d&verbose=%d&subprocesses=%d", ctx->out.width,
+                  ctx->out.colour, ctx->verbose, pb_opt_flag(ctx, "subprocesses"));
     if (pb_opt_flag(ctx, "secrets"))
         pb_buf_puts(&b, "&secrets=1");
     if (o->tid)
@@ -142,7 +161,7 @@ static void pause_between(double secs)
 }
 
 struct place {
-    struct pb_target *target; /* on this machine, */
+    struct pb_target *target; /* on this machine; NULL for a tree of processes */
     struct pb_nodelink node;  /* or elsewhere */
     const char *path;
 };
@@ -150,6 +169,8 @@ struct place {
 static int open_place(struct pb_ctx *ctx, const struct pb_snapshot_opts *o, bool json,
                       struct place *p)
 {
+    if (!ctx->remote && pb_opt_flag(ctx, "subprocesses"))
+        return 0;
     if (!ctx->remote)
         return pb_target_open(&p->target, ctx->pid, ctx->command_line, &ctx->err);
     p->path = remote_path(ctx, o, json);

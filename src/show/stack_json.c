@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "unwind/tree.h"
+
 static void add_locals(struct pb_buf *out, const struct pb_frame *f)
 {
     pb_buf_putc(out, '{');
@@ -24,9 +26,45 @@ const char *pb_stack_native_name(const struct pb_frame *f, struct pb_arena *a)
                            (unsigned long long)f->offset);
 }
 
-static void add_frame(struct pb_buf *out, const struct pb_frame *f, bool locals,
-                      struct pb_arena *a)
+static void add_number(struct pb_buf *out, const char *key, int64_t value, bool known)
 {
+    pb_json_key(out, key);
+    if (known)
+        pb_json_int(out, value);
+    else
+        pb_buf_puts(out, "null");
+}
+
+static void add_arguments(struct pb_buf *out, const struct pb_frame *f)
+{
+    pb_buf_putc(out, '[');
+    for (size_t i = 0; i < f->nlocals; i++) {
+        if (!f->locals[i].argument)
+            continue;
+        pb_json_comma(out);
+        pb_json_string(out, f->locals[i].name);
+    }
+    pb_buf_putc(out, ']');
+}
+
+static void add_place(struct pb_buf *out, const struct pb_frame *f, bool source)
+{
+    add_number(out, "lineno", f->lineno, f->lineno > 0);
+    add_number(out, "end_lineno", f->end_lineno, f->end_lineno > 0);
+    add_number(out, "col_offset", f->col_offset, f->col_offset >= 0);
+    add_number(out, "end_col_offset", f->end_col_offset, f->end_col_offset >= 0);
+    if (source) {
+        pb_json_key(out, "source");
+        pb_json_string_or_null(out, f->source);
+    }
+    add_number(out, "interpreter", f->interpreter, !f->native);
+}
+
+static void add_frame(struct pb_buf *out, const struct pb_frame *f,
+                      const struct pb_snapshot_opts *o, struct pb_arena *a)
+{
+    bool locals = o->locals && !f->native;
+
     pb_json_comma(out);
     pb_buf_putc(out, '{');
     pb_json_key(out, "depth");
@@ -35,11 +73,7 @@ static void add_frame(struct pb_buf *out, const struct pb_frame *f, bool locals,
     pb_json_string(out, f->native ? pb_stack_native_name(f, a) : f->func);
     pb_json_key(out, "file");
     pb_json_string_or_null(out, f->file ? f->file : f->module);
-    pb_json_key(out, "lineno");
-    if (f->lineno > 0)
-        pb_json_int(out, f->lineno);
-    else
-        pb_buf_puts(out, "null");
+    add_place(out, f, o->source);
     pb_json_key(out, "frame_type");
     pb_json_string(out, f->native ? "native" : "python");
     if (f->native) {
@@ -49,15 +83,20 @@ static void add_frame(struct pb_buf *out, const struct pb_frame *f, bool locals,
         pb_json_int(out, (int64_t)f->offset);
     }
     pb_json_key(out, "locals");
-    if (locals && !f->native)
+    if (locals)
         add_locals(out, f);
+    else
+        pb_buf_puts(out, "null");
+    pb_json_key(out, "arguments");
+    if (locals)
+        add_arguments(out, f);
     else
         pb_buf_puts(out, "null");
     pb_buf_putc(out, '}');
 }
 
-static void add_thread(struct pb_buf *out, const struct pb_thread *t, bool locals,
-                       struct pb_arena *a)
+static void add_thread(struct pb_buf *out, const struct pb_thread *t,
+                       const struct pb_snapshot_opts *o, struct pb_arena *a)
 {
     pb_json_comma(out);
     pb_buf_putc(out, '{');
@@ -73,6 +112,9 @@ static void add_thread(struct pb_buf *out, const struct pb_thread *t, bool local
     pb_json_bool(out, t->python);
     pb_json_key(out, "holds_gil");
     pb_json_bool(out, t->holds_gil);
+    add_number(out, "interpreter", t->interpreter, t->python);
+    pb_json_key(out, "collecting_garbage");
+    pb_json_bool(out, t->collecting);
     pb_json_key(out, "state");
     pb_json_string(out, pb_state_name(t->state));
     pb_json_key(out, "wait");
@@ -90,8 +132,17 @@ static void add_thread(struct pb_buf *out, const struct pb_thread *t, bool local
     pb_json_key(out, "frames");
     pb_buf_putc(out, '[');
     for (size_t i = 0; i < t->nframes; i++)
-        add_frame(out, &t->frames[i], locals, a);
+        add_frame(out, &t->frames[i], o, a);
     pb_buf_puts(out, "]}");
+}
+
+void pb_stack_json_family(struct pb_buf *out, const struct pb_tree_process *p)
+{
+    add_number(out, "parent", p->parent, p->depth > 0);
+    pb_json_key(out, "command");
+    pb_json_string_or_null(out, p->command);
+    add_number(out, "rank", p->rank, p->rank >= 0);
+    add_number(out, "world_size", p->world_size, p->world_size >= 0);
 }
 
 void pb_stack_json(struct pb_buf *out, const struct pb_snapshot *s,
@@ -104,10 +155,14 @@ void pb_stack_json(struct pb_buf *out, const struct pb_snapshot *s,
     pb_json_int(out, s->pid);
     pb_json_key(out, "ns_pid");
     pb_json_int(out, s->ns_pid);
+    if (s->family)
+        pb_stack_json_family(out, s->family);
     pb_json_key(out, "python");
     pb_json_string(out, s->python);
     pb_json_key(out, "free_threaded");
     pb_json_bool(out, s->free_threaded);
+    pb_json_key(out, "shutting_down");
+    pb_json_bool(out, s->shutting_down);
     pb_json_key(out, "found_by");
     pb_json_string_or_null(out, s->how);
     pb_json_key(out, "pause_us");
@@ -117,7 +172,7 @@ void pb_stack_json(struct pb_buf *out, const struct pb_snapshot *s,
     pb_json_key(out, "threads");
     pb_buf_putc(out, '[');
     for (size_t i = 0; i < s->nthreads; i++)
-        add_thread(out, &s->threads[i], o->locals, &a);
+        add_thread(out, &s->threads[i], o, &a);
     pb_buf_puts(out, "]}\n");
     pb_arena_finish(&a);
 }

@@ -8,6 +8,9 @@
 /* A value is one line, also where no terminal sets the width; JSON has all of it. */
 #define VALUE_WIDTH 160
 #define DOT " \xc2\xb7 " /* a middle dot */
+/* In front of what belongs to a frame: its source, and its variables. */
+#define INDENT "       "
+#define ARGUMENT "   arg "
 
 /* What stands in front of these is where packages are installed, not what they are. */
 static const char *const roots[] = {"/site-packages/", "/dist-packages/"};
@@ -72,6 +75,10 @@ static void print_header(struct pb_print *out, const struct pb_thread *t)
         pb_print_puts(out, "holds the GIL");
         pb_print_style(out, PB_PLAIN);
     }
+    if (t->collecting)
+        pb_print_puts(out, DOT "collecting garbage");
+    if (t->python && t->interpreter)
+        pb_print_f(out, DOT "interpreter %lld", (long long)t->interpreter);
     if (!t->python)
         pb_print_puts(out, DOT "not a Python thread");
     if (t->torn) {
@@ -95,12 +102,39 @@ static void print_locals(struct pb_print *out, const struct pb_frame *f, struct 
         size_t width = out->width > 0 ? (size_t)out->width : VALUE_WIDTH;
 
         value = pb_text_end(a, value, width > used + 20 ? width - used : 20);
-        pb_print_puts(out, "       ");
+        pb_print_puts(out, f->locals[i].argument ? ARGUMENT : INDENT);
         pb_print_text(out, PB_CYAN, f->locals[i].name);
         pb_print_puts(out, " = ");
         pb_print_puts(out, value);
         pb_print_puts(out, "\n");
     }
+}
+
+/* Columns that the bytes [from, to) of a line take on the screen. */
+static size_t columns(const char *line, int from, int to, struct pb_arena *a)
+{
+    return pb_text_width(pb_text_clean(a, pb_arena_printf(a, "%.*s", to - from, line + from)));
+}
+
+/* The executing line, and below it what of it is being executed, as far as that is told. */
+static void print_source(struct pb_print *out, const struct pb_frame *f, struct pb_arena *a)
+{
+    int len, from, to;
+
+    if (!f->source)
+        return;
+    pb_print_puts(out, INDENT);
+    pb_print_text(out, PB_DIM, pb_text_clean(a, f->source));
+    pb_print_puts(out, "\n");
+    len = (int)strlen(f->source);
+    from = f->col_offset - f->indentation;
+    to = f->end_lineno > f->lineno ? len : f->end_col_offset - f->indentation;
+    if (f->col_offset < 0 || from < 0 || to <= from || to > len)
+        return;
+    pb_print_f(out, INDENT "%*s", (int)columns(f->source, 0, from, a), "");
+    for (size_t i = columns(f->source, from, to, a); i > 0; i--)
+        pb_print_puts(out, "^");
+    pb_print_puts(out, "\n");
 }
 
 static void print_frame(struct pb_print *out, const struct pb_frame *f, const struct row *row,
@@ -121,13 +155,38 @@ static void print_frame(struct pb_print *out, const struct pb_frame *f, const st
         pb_print_text(out, f->native ? PB_DIM : PB_PLAIN, row->func);
     }
     pb_print_puts(out, "\n");
+    print_source(out, f, a);
     print_locals(out, f, a);
+}
+
+/* Does the thread run code of several interpreters? */
+static bool is_mixed(const struct pb_thread *t)
+{
+    for (size_t i = 0; i < t->nframes; i++)
+        if (!t->frames[i].native && t->frames[i].interpreter != t->interpreter)
+            return true;
+    return false;
+}
+
+/* Says whose frames follow, where that changes. */
+static void print_interpreter(struct pb_print *out, const struct pb_frame *f, int64_t *current)
+{
+    if (f->native || f->interpreter == *current)
+        return;
+    *current = f->interpreter;
+    pb_print_puts(out, "     ");
+    pb_print_style(out, PB_DIM);
+    pb_print_f(out, "interpreter %lld", (long long)f->interpreter);
+    pb_print_style(out, PB_PLAIN);
+    pb_print_puts(out, "\n");
 }
 
 static void print_thread(struct pb_print *out, const struct pb_thread *t, bool verbose)
 {
     struct pb_arena a = PB_ARENA_INIT;
     struct row *rows = PB_NEW_N(&a, struct row, t->nframes + 1);
+    bool mixed = is_mixed(t);
+    int64_t interpreter = -1;
     size_t width = 0;
 
     print_header(out, t);
@@ -145,6 +204,8 @@ static void print_thread(struct pb_print *out, const struct pb_thread *t, bool v
     for (size_t i = 0; i < t->nframes; i++) {
         if (t->elided && i == t->cut_at)
             pb_print_f(out, "     … %zu frames left out …\n", t->elided);
+        if (mixed)
+            print_interpreter(out, &t->frames[i], &interpreter);
         print_frame(out, &t->frames[i], &rows[i], width, &a);
     }
     if (!t->nframes)
@@ -157,17 +218,24 @@ static void print_thread(struct pb_print *out, const struct pb_thread *t, bool v
 void pb_stack_text(struct pb_print *out, const struct pb_snapshot *s,
                    const struct pb_snapshot_opts *o, bool verbose)
 {
-    if (o->all || s->ns_pid != s->pid || s->pause_us > 0) {
+    if (o->all || s->ns_pid != s->pid || s->pause_us > 0 || s->shutting_down) {
         pb_print_f(out, "Process %d", (int)s->pid);
         if (s->ns_pid != s->pid)
             pb_print_f(out, " (%d in its container)", (int)s->ns_pid);
         pb_print_f(out, DOT "Python %s%s", s->python, s->free_threaded ? "t" : "");
         if (o->all)
             pb_print_f(out, DOT "%zu thread%s", s->nthreads, s->nthreads == 1 ? "" : "s");
+        if (s->shutting_down)
+            pb_print_puts(out, DOT "shutting down");
         if (s->pause_us > 0)
             pb_print_f(out, DOT "stopped for %.0f µs", s->pause_us);
         pb_print_puts(out, "\n\n");
     }
+    pb_stack_text_threads(out, s, verbose);
+}
+
+void pb_stack_text_threads(struct pb_print *out, const struct pb_snapshot *s, bool verbose)
+{
     for (size_t i = 0; i < s->nthreads; i++) {
         if (i)
             pb_print_puts(out, "\n");

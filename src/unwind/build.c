@@ -45,6 +45,7 @@ static void python_frame(struct pb_py_codes *c, const struct pb_snapshot_opts *o
 {
     const struct pb_py_raw_frame *raw = &w->capture.python.v[index];
     struct pb_py_code *code = w->codes[index];
+    struct pb_py_position p;
 
     f->func = f->file = UNREADABLE;
     if (raw->part < (int)w->npy)
@@ -53,7 +54,11 @@ static void python_frame(struct pb_py_codes *c, const struct pb_snapshot_opts *o
         return;
     f->func = code->func;
     f->file = code->file;
-    f->lineno = pb_py_code_line(c, code, raw);
+    p = pb_py_code_position(c, code, raw);
+    f->lineno = p.line;
+    f->end_lineno = p.end_line;
+    f->col_offset = p.column;
+    f->end_col_offset = p.end_column;
     if (o->locals)
         f->nlocals = pb_py_locals(c, code, raw, a, &f->locals);
 }
@@ -141,6 +146,7 @@ void pb_build_frames(struct pb_py_codes *c, const struct pb_snapshot_opts *o,
         if (ret->elided && i >= head && i < head + ret->elided)
             continue;
         f->depth = i;
+        f->col_offset = f->end_col_offset = -1;
         if (m[i].native)
             native_frame(&w->native.v[m[i].index], f);
         else

@@ -10,6 +10,7 @@
 #include "unwind/choose.h"
 #include "unwind/pause.h"
 #include "unwind/python/threads.h"
+#include "unwind/source.h"
 
 /* A thread whose code objects vanish while they are read is captured again. */
 #define RECAPTURES 3
@@ -241,6 +242,17 @@ static void describe(struct pb_target *t, const struct pb_work *w, bool process_
     }
 }
 
+static void add_sources(const struct pb_target *t, struct pb_arena *a, struct pb_thread *th)
+{
+    for (size_t i = 0; i < th->nframes; i++) {
+        struct pb_frame *f = &th->frames[i];
+
+        if (!f->native)
+            f->source =
+                pb_source_line(t->pid, t->status.euid, f->file, f->lineno, a, &f->indentation);
+    }
+}
+
 static void read_python_threads(struct pb_target *t, const pid_t *tids, size_t ntids,
                                 struct pb_arena *a, struct pb_py_threads *ret)
 {
@@ -273,6 +285,8 @@ static void finish_threads(struct pb_target *t, const struct pb_snapshot_opts *o
             continue;
         describe(t, &work[i], process_stopped, a, th);
         pb_build_frames(&t->codes, o, &work[i], a, th);
+        if (o->source)
+            add_sources(t, a, th);
         ret->nthreads++;
     }
     t->codes.reader.mem = &t->mem;

@@ -27,6 +27,10 @@ struct pb_frame {
     const char *func; /* NULL: a native function without a symbol */
     const char *file; /* source; NULL when unknown */
     int lineno;       /* 0 when unknown */
+    int end_lineno;   /* Python 3.11 and later: where the executing expression ends, else 0 */
+    int col_offset, end_col_offset; /* its columns in bytes from 0; -1 when unknown */
+    const char *source; /* the line itself, without its indentation; NULL when not asked for */
+    int indentation;    /* bytes left out in front of it */
     int64_t interpreter; /* Python: number of the interpreter that it belongs to, 0 the main one */
     const char *module; /* native: the mapped file */
     uint64_t offset;    /* native: pc in that file */
@@ -57,8 +61,11 @@ struct pb_thread {
     size_t elided;
 };
 
+struct pb_tree_process;
+
 struct pb_snapshot {
     pid_t pid, ns_pid;
+    const struct pb_tree_process *family; /* its place in a tree of processes, or NULL (tree.h) */
     const char *python; /* version */
     const char *how, *module; /* how the interpreter was found, and where */
     bool free_threaded;
@@ -73,6 +80,7 @@ struct pb_snapshot_opts {
     bool all;
     pid_t tid; /* one thread, 0: the main thread unless all */
     bool locals, native;
+    bool source; /* the executing line out of its file */
     enum pb_pause pause;
     size_t max_frames; /* shown per thread; the middle is left out. 0: no limit */
 };

@@ -26,6 +26,18 @@ def test_nested_on_one_thread(shared):
     assert frames(thread, target.path) == [
         target.at("outer", "outer"), target.at("main", "main"), target.at("<module>", "module")]
     assert not thread["torn"]
+    # Number 1 was made first, and runs nothing.
+    assert [frame["interpreter"] for frame in thread["frames"]] == [3, 3, 2, 2, 0, 0, 0]
+    assert thread["interpreter"] == 3
+
+
+def test_the_text_says_whose_frames_follow(shared):
+    lines = probing(shared("interpreters.py").pid, "backtrace").stdout.splitlines()
+    assert lines[0].endswith(" · interpreter 3")
+    words = [line.split() for line in lines[1:]]
+    assert [line if line[0] == "interpreter" else line[1] for line in words] == [
+        ["interpreter", "3"], "innermost", "<module>", ["interpreter", "2"], "between", "<module>",
+        ["interpreter", "0"], "outer", "main", "<module>"]
 
 
 def test_each_stands_in_its_part_of_the_c_stack(shared):

@@ -195,7 +195,10 @@ def test_tables_and_columns(node):
     assert [(c["column"], c["type"]) for c in columns] == [
         ("depth", "BIGINT"), ("func", "VARCHAR"), ("file", "VARCHAR"), ("lineno", "BIGINT"),
         ("frame_type", "VARCHAR"), ("locals", "VARCHAR"), ("tid", "BIGINT"),
-        ("thread", "VARCHAR"), ("host", "VARCHAR"), ("pid", "BIGINT"), ("rank", "BIGINT")]
+        ("thread", "VARCHAR"), ("end_lineno", "BIGINT"), ("col_offset", "BIGINT"),
+        ("end_col_offset", "BIGINT"), ("arguments", "VARCHAR"), ("interpreter", "BIGINT"),
+        ("collecting_garbage", "BOOLEAN"), ("shutting_down", "BOOLEAN"),
+        ("host", "VARCHAR"), ("pid", "BIGINT"), ("rank", "BIGINT")]
     assert all(c["doc"] for c in columns)
 
 

@@ -35,7 +35,7 @@ def test_text_has_no_colour_in_a_pipe(shared):
 def test_text_shows_locals_below_their_frame(shared):
     lines = probing(shared("simple.py").pid, "backtrace", "-l").stdout.splitlines()
     stripped = [line.strip() for line in lines]
-    assert stripped[2:5] == ["depth = 21", "label = 'inner'", "total = 42"]
+    assert stripped[2:5] == ["arg depth = 21", "arg label = 'inner'", "total = 42"]
 
 
 def test_text_cuts_deep_recursion_and_counts(shared):

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/home.h"
+#include "host/proc.h"
 #include "node/http/request.h"
 #include "node/node.h"
 #include "show/stack.h"
@@ -17,7 +19,7 @@ const struct pb_route pb_route_backtrace = {
     .method = "GET",
     .path = "/api/backtrace",
     .doc = "stacks: ?target=&tid=&all=&locals=&native=&pause=one|never|all&limit=&format=json|text"
-           "&secrets=&width=&colour=&verbose=",
+           "&secrets=&width=&colour=&verbose=&subprocesses=",
     .run = run,
 };
 
@@ -52,6 +54,7 @@ static int read_question(struct pb_request *rq, struct pb_snapshot_opts *o, stru
         .tid = (pid_t)tid,
         .locals = pb_request_flag(rq, "locals"),
         .native = pb_request_flag(rq, "native"),
+        .source = pb_request_flag(rq, "verbose") && rq->right >= PB_RIGHT_LOOK,
         .max_frames = (size_t)limit,
         .pause = !pause || strcmp(pause, "one") == 0 ? PB_PAUSE_ONE
                  : strcmp(pause, "never") == 0       ? PB_PAUSE_NEVER
@@ -66,13 +69,38 @@ static int read_question(struct pb_request *rq, struct pb_snapshot_opts *o, stru
     return 0;
 }
 
+struct family {
+    struct pb_request *rq;
+    struct pb_proc_status first;
+};
+
+/* A child that became another user's, or that the token does not reach, is left out. */
+static bool is_within(pid_t pid, void *arg)
+{
+    const struct family *f = arg;
+    struct pb_proc_status st;
+
+    return pb_proc_status(&st, pid, NULL) == 0 && st.euid == f->first.euid &&
+           pb_request_reaches(f->rq, pid, pb_home_start_time(pid));
+}
+
 static int show(struct pb_request *rq, pid_t pid, const struct pb_snapshot_opts *o, bool json,
                 struct pb_print *out, struct pb_err *err)
 {
+    struct family family = {.rq = rq};
+    const struct pb_stack_tree_opts tree = {.json = json,
+                                            .verbose = pb_request_flag(rq, "verbose"),
+                                            .secrets = pb_request_flag(rq, "secrets"),
+                                            .within = is_within,
+                                            .arg = &family};
     struct pb_snapshot snap;
     struct pb_target *t;
     int rc;
 
+    if (pb_request_flag(rq, "subprocesses"))
+        return pb_proc_status(&family.first, pid, err) < 0
+                   ? -1
+                   : pb_stack_tree(out, pid, o, &tree, err);
     if (pb_target_open(&t, pid, NULL, err) < 0)
         return -1;
     rc = pb_target_snapshot(t, o, rq->arena, &snap, err);

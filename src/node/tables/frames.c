@@ -19,16 +19,48 @@ static const char *locals_json(const struct pb_frame *f, struct pb_buf *b)
     return b->data;
 }
 
+static const char *arguments_json(const struct pb_frame *f, struct pb_buf *b)
+{
+    pb_buf_clear(b);
+    pb_buf_putc(b, '[');
+    for (size_t i = 0; i < f->nlocals; i++) {
+        if (!f->locals[i].argument)
+            continue;
+        pb_json_comma(b);
+        pb_json_string(b, f->locals[i].name);
+    }
+    pb_buf_putc(b, ']');
+    return b->data;
+}
+
 struct filling {
     struct pb_node *node;
-    bool locals;
+    bool locals, arguments;
     pb_frame_rest *rest;
     struct pb_rows *rows;
     struct pb_buf text; /* of the locals of one frame */
 };
 
+static void add_details(struct filling *f, struct pb_row_cell *row, const struct pb_snapshot *s,
+                        const struct pb_thread *t, const struct pb_frame *frame)
+{
+    if (frame->end_lineno > 0)
+        pb_rows_int(row, PB_FRAME_END_LINENO, frame->end_lineno);
+    if (frame->col_offset >= 0)
+        pb_rows_int(row, PB_FRAME_COL_OFFSET, frame->col_offset);
+    if (frame->end_col_offset >= 0)
+        pb_rows_int(row, PB_FRAME_END_COL_OFFSET, frame->end_col_offset);
+    if (f->arguments && !frame->native)
+        pb_rows_text(f->rows, row, PB_FRAME_ARGUMENTS, arguments_json(frame, &f->text));
+    if (!frame->native)
+        pb_rows_int(row, PB_FRAME_INTERPRETER, frame->interpreter);
+    pb_rows_bool(row, PB_FRAME_COLLECTING, t->collecting);
+    pb_rows_bool(row, PB_FRAME_SHUTTING_DOWN, s->shutting_down);
+}
+
 static void add_frame(struct filling *f, const struct pb_live_process *p,
-                      const struct pb_thread *t, const struct pb_frame *frame)
+                      const struct pb_snapshot *s, const struct pb_thread *t,
+                      const struct pb_frame *frame)
 {
     struct pb_row_cell *row = pb_rows_add(f->rows);
     struct pb_rows *rows = f->rows;
@@ -44,6 +76,7 @@ static void add_frame(struct filling *f, const struct pb_live_process *p,
         pb_rows_text(rows, row, PB_FRAME_LOCALS, locals_json(frame, &f->text));
     pb_rows_int(row, PB_FRAME_TID, t->tid);
     pb_rows_text(rows, row, PB_FRAME_THREAD, t->name);
+    add_details(f, row, s, t, frame);
     pb_live_common(rows, row, f->node->host, p->pid, p->rank);
     if (f->rest)
         f->rest(rows, row, t);
@@ -52,9 +85,12 @@ static void add_frame(struct filling *f, const struct pb_live_process *p,
 int pb_frames_fill(struct pb_node *n, const struct pb_scope *s, const bool *wanted, bool all,
                    pb_frame_rest *rest, struct pb_rows *rows)
 {
-    struct filling f = {.node = n, .locals = wanted[PB_FRAME_LOCALS] && !s->no_look, .rest = rest,
+    struct filling f = {.node = n,
+                        .locals = wanted[PB_FRAME_LOCALS] && !s->no_look,
+                        .arguments = wanted[PB_FRAME_ARGUMENTS] && !s->no_look,
+                        .rest = rest,
                         .rows = rows};
-    struct pb_snapshot_opts o = {.all = all, .locals = f.locals,
+    struct pb_snapshot_opts o = {.all = all, .locals = f.locals || f.arguments,
                                  .native = pb_node_setting(n, PB_SET_STACKS_NATIVE)};
     struct pb_arena a = PB_ARENA_INIT;
     struct pb_live_process *v = NULL;
@@ -68,7 +104,7 @@ int pb_frames_fill(struct pb_node *n, const struct pb_scope *s, const bool *want
 
         for (size_t t = 0; r && r->err.code == PB_OK && t < r->snapshot.nthreads; t++)
             for (size_t k = 0; k < r->snapshot.threads[t].nframes; k++)
-                add_frame(&f, &v[i], &r->snapshot.threads[t],
+                add_frame(&f, &v[i], &r->snapshot, &r->snapshot.threads[t],
                           &r->snapshot.threads[t].frames[k]);
     }
     pb_target_batch_drop(batch);

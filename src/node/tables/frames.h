@@ -21,6 +21,13 @@ enum {
     PB_FRAME_LOCALS,
     PB_FRAME_TID,
     PB_FRAME_THREAD,
+    PB_FRAME_END_LINENO,
+    PB_FRAME_COL_OFFSET,
+    PB_FRAME_END_COL_OFFSET,
+    PB_FRAME_ARGUMENTS,
+    PB_FRAME_INTERPRETER,
+    PB_FRAME_COLLECTING,
+    PB_FRAME_SHUTTING_DOWN,
     PB_FRAME_NEXT, /* the table's own */
 };
 
@@ -32,7 +39,14 @@ enum {
     {"frame_type", PB_NAME, "", "python, or native with the setting stacks.native"},             \
     {"locals", PB_TEXT, "", "local variables, as JSON: name and value as Python would show it"}, \
     {"tid", PB_INT, "", "thread id"},                                                            \
-    {"thread", PB_NAME, "", "the thread's name"}
+    {"thread", PB_NAME, "", "the thread's name"},                                                \
+    {"end_lineno", PB_INT, "", "line where the executing expression ends (3.11 and later)"},     \
+    {"col_offset", PB_INT, "", "its first column, in bytes from 0 (3.11 and later)"},            \
+    {"end_col_offset", PB_INT, "", "the column behind its last (3.11 and later)"},               \
+    {"arguments", PB_TEXT, "", "which of the local variables are arguments: a list, as JSON"},   \
+    {"interpreter", PB_INT, "", "interpreter that the frame belongs to, 0 the main one"},        \
+    {"collecting_garbage", PB_BOOL, "", "the thread collects garbage (3.7 and later)"},          \
+    {"shutting_down", PB_BOOL, "", "the interpreter is shutting down"}
 
 /* Called for each row when its common columns are set; or NULL. */
 typedef void pb_frame_rest(struct pb_rows *rows, struct pb_row_cell *row,

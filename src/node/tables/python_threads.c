@@ -19,6 +19,9 @@ enum {
     TOP_FUNC,
     TOP_FILE,
     TOP_LINE,
+    INTERPRETER,
+    COLLECTING,
+    SHUTTING_DOWN,
 };
 
 static const struct pb_column_spec columns[] = {
@@ -33,6 +36,10 @@ static const struct pb_column_spec columns[] = {
     [TOP_FUNC] = {"top_func", PB_NAME, "", "innermost Python function"},
     [TOP_FILE] = {"top_file", PB_NAME, "", "its source file"},
     [TOP_LINE] = {"top_line", PB_INT, "", "line that is being executed"},
+    [INTERPRETER] = {"interpreter", PB_INT, "", "interpreter whose code it runs, 0 the main one"},
+    [COLLECTING] = {"collecting_garbage", PB_BOOL, "",
+                    "the thread collects garbage (3.7 and later)"},
+    [SHUTTING_DOWN] = {"shutting_down", PB_BOOL, "", "the interpreter is shutting down"},
     PB_LIVE_COMMON,
 };
 
@@ -45,7 +52,8 @@ const struct pb_live pb_live_python_threads = {
 };
 
 static void add_thread(struct pb_node *n, const struct pb_live_process *p,
-                       const struct pb_thread *t, const bool *wanted, struct pb_rows *rows)
+                       const struct pb_snapshot *s, const struct pb_thread *t, const bool *wanted,
+                       struct pb_rows *rows)
 {
     struct pb_row_cell *row = pb_rows_add(rows);
     uint64_t runs, ns;
@@ -65,6 +73,10 @@ static void add_thread(struct pb_node *n, const struct pb_live_process *p,
         if (t->frames[0].lineno > 0)
             pb_rows_int(row, TOP_LINE, t->frames[0].lineno);
     }
+    if (t->python)
+        pb_rows_int(row, INTERPRETER, t->interpreter);
+    pb_rows_bool(row, COLLECTING, t->collecting);
+    pb_rows_bool(row, SHUTTING_DOWN, s->shutting_down);
     pb_live_common(rows, row, n->host, p->pid, p->rank);
 }
 
@@ -82,7 +94,7 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
         const struct pb_target_read *r = pb_target_batch_get(batch, i);
 
         for (size_t t = 0; r && r->err.code == PB_OK && t < r->snapshot.nthreads; t++)
-            add_thread(n, &v[i], &r->snapshot.threads[t], wanted, rows);
+            add_thread(n, &v[i], &r->snapshot, &r->snapshot.threads[t], wanted, rows);
     }
     pb_target_batch_drop(batch);
     pb_arena_finish(&a);

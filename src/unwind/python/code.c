@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "unwind/python/lines.h"
 #include "unwind/python/pointer.h"
 
 #define NAME_MAX_LEN 1024
@@ -179,22 +178,27 @@ static uint64_t bytecode_start(struct pb_py_codes *c, const struct pb_py_code *c
     return code->addr + (uint64_t)c->reader.py->co_code;
 }
 
-int pb_py_code_line(struct pb_py_codes *c, const struct pb_py_code *code,
-                    const struct pb_py_raw_frame *f)
+struct pb_py_position pb_py_code_position(struct pb_py_codes *c, const struct pb_py_code *code,
+                                          const struct pb_py_raw_frame *f)
 {
     const struct pb_py_layout *py = c->reader.py;
+    struct pb_py_position p = {0, 0, -1, -1};
     int64_t offset;
-    int line = 0;
 
     if (py->f_instr_is_pointer)
         offset = (int64_t)(f->instr - bytecode_start(c, code, f));
     else
         offset = (int64_t)f->instr * py->lasti_scale;
     if (offset > INT32_MAX)
-        return 0;
-    if (offset >= 0)
-        line = pb_py_line(py->lines, code->table, code->table_len, code->id.firstlineno,
-                          (uint32_t)offset);
+        return p;
+    if (offset >= 0 && py->lines == PB_LINES_TABLE_311)
+        p = pb_py_position_of(code->table, code->table_len, code->id.firstlineno,
+                              (uint32_t)offset);
+    else if (offset >= 0)
+        p.line = pb_py_line(py->lines, code->table, code->table_len, code->id.firstlineno,
+                            (uint32_t)offset);
     /* Not a single instruction was run, or one of those at the entry that have no line. */
-    return line ? line : code->id.firstlineno;
+    if (!p.line)
+        p = (struct pb_py_position){code->id.firstlineno, 0, -1, -1};
+    return p;
 }

@@ -14,6 +14,7 @@
 #include "host/mem.h"
 #include "unwind/python/frames.h"
 #include "unwind/python/layout.h"
+#include "unwind/python/lines.h"
 #include "unwind/python/value.h"
 
 /* The pointers that tell one code object from another at the same address. */
@@ -28,6 +29,7 @@ struct pb_py_variables {
     size_t n;
     const uint8_t *kinds; /* from 3.11 on, else NULL */
     size_t nkinds;
+    size_t nargs; /* the first of them are arguments */
     bool known;
 };
 
@@ -65,8 +67,11 @@ struct pb_py_code *pb_py_code_get(struct pb_py_codes *c, uint64_t addr);
 bool pb_py_codes_get(struct pb_py_codes *c, const uint64_t *addrs, size_t n, struct pb_arena *a,
                      struct pb_py_code **ret);
 
-/* The executing line of a frame; 0 when the frame makes no sense. */
-int pb_py_code_line(struct pb_py_codes *c, const struct pb_py_code *code,
-                    const struct pb_py_raw_frame *f);
+/*
+ * The executing line of a frame; 0 when the frame makes no sense. To 3.10 the end and the columns
+ * are not told.
+ */
+struct pb_py_position pb_py_code_position(struct pb_py_codes *c, const struct pb_py_code *code,
+                                          const struct pb_py_raw_frame *f);
 
 #endif

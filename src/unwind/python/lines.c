@@ -69,32 +69,69 @@ enum location_kind {
     LOC_NONE = 15,
 };
 
+static int read_byte(const uint8_t *t, size_t len, size_t *pos)
+{
+    return *pos < len ? t[(*pos)++] : 0;
+}
+
+/* One entry behind its first byte. *line is the line of the entry before. */
+static struct pb_py_position read_location(const uint8_t *t, size_t len, size_t *pos, int kind,
+                                           uint32_t *line)
+{
+    struct pb_py_position p = {0, 0, -1, -1};
+    uint32_t lines = 0;
+
+    if (kind == LOC_NONE)
+        return p;
+    if (kind == LOC_NO_COLUMNS || kind == LOC_LONG)
+        *line += (uint32_t)read_svarint(t, len, pos);
+    else if (kind >= LOC_ONE_LINE_0)
+        *line += (uint32_t)(kind - LOC_ONE_LINE_0);
+    if (kind == LOC_LONG) {
+        lines = read_varint(t, len, pos);
+        p.column = (int)(read_varint(t, len, pos) & INT32_MAX) - 1;
+        p.end_column = (int)(read_varint(t, len, pos) & INT32_MAX) - 1;
+    } else if (kind >= LOC_ONE_LINE_0 && kind <= LOC_ONE_LINE_2) {
+        p.column = read_byte(t, len, pos);
+        p.end_column = read_byte(t, len, pos);
+    } else if (kind < LOC_ONE_LINE_0) {
+        int second = read_byte(t, len, pos);
+
+        p.column = kind << 3 | second >> 4;
+        p.end_column = p.column + (second & 15);
+    }
+    if (*line <= INT32_MAX)
+        p.line = (int)*line;
+    p.end_line = lines <= INT32_MAX - (uint32_t)p.line ? p.line + (int)lines : p.line;
+    return p;
+}
+
 /*
  * PEP 657: entries of a first byte with bit 7 set and their operands. Operand
  * bytes have bit 7 clear, so a reader can always find the next entry.
  */
-static uint32_t line_311(const uint8_t *t, size_t len, uint32_t line, uint32_t offset)
+struct pb_py_position pb_py_position_of(const uint8_t *t, size_t len, int firstlineno,
+                                        uint32_t offset)
 {
+    const struct pb_py_position none = {0, 0, -1, -1};
+    uint32_t line = (uint32_t)firstlineno;
     uint64_t end = 0;
     size_t pos = 0;
 
     while (pos < len) {
         uint8_t first = t[pos++];
-        int kind = (first >> 3) & 15;
+        struct pb_py_position p;
 
         if (!(first & 128))
-            return 0;
-        if (kind >= LOC_ONE_LINE_0 && kind <= LOC_ONE_LINE_2)
-            line += (uint32_t)(kind - LOC_ONE_LINE_0);
-        else if (kind == LOC_NO_COLUMNS || kind == LOC_LONG)
-            line += (uint32_t)read_svarint(t, len, &pos);
+            return none;
+        p = read_location(t, len, &pos, (first >> 3) & 15, &line);
         end += 2 * ((uint64_t)(first & 7) + 1);
         if (offset < end)
-            return kind == LOC_NONE ? 0 : line;
+            return p;
         while (pos < len && !(t[pos] & 128))
             pos++;
     }
-    return 0;
+    return none;
 }
 
 int pb_py_line(enum pb_py_lines format, const uint8_t *table, size_t len, int firstlineno,
@@ -111,7 +148,7 @@ int pb_py_line(enum pb_py_lines format, const uint8_t *table, size_t len, int fi
         line = line_310(table, len, first, offset);
         break;
     case PB_LINES_TABLE_311:
-        line = line_311(table, len, first, offset);
+        line = (uint32_t)pb_py_position_of(table, len, firstlineno, offset).line;
         break;
     }
     return line <= INT32_MAX ? (int)line : 0;

@@ -6,6 +6,9 @@
 
 #define VARIABLES_MAX 4096
 #define KIND_HIDDEN 0x10 /* variable of an inlined comprehension */
+/* Bits of co_flags: the function takes *args, **kwargs. */
+#define FLAG_VARARGS 4u
+#define FLAG_VARKEYWORDS 8u
 
 /* Adds the strings of a tuple of names. */
 static void add_names(struct pb_py_reader *r, uint64_t tuple, struct pb_py_variables *v)
@@ -51,6 +54,33 @@ static const uint8_t *read_kinds(struct pb_py_reader *r, uint64_t code, size_t *
     return pb_py_bytes(r, obj, VARIABLES_MAX, ret_n);
 }
 
+/* Arguments come first in a frame: the named ones, *args, **kwargs. */
+static size_t count_arguments(struct pb_py_reader *r, uint64_t code)
+{
+    const struct pb_py_layout *py = r->py;
+    uint32_t named = 0, keyword_only = 0, flags = 0;
+    struct pb_mem_range v[3] = {
+        {code + (uint64_t)py->co_argcount, &named, 4},
+        {code + (uint64_t)py->co_kwonlyargcount, &keyword_only, 4},
+        {code + (uint64_t)py->co_flags, &flags, 4},
+    };
+
+    if (r->mem->read(r->mem, v, 3) != 3 || named > VARIABLES_MAX || keyword_only > VARIABLES_MAX)
+        return 0;
+    return (size_t)named + keyword_only + !!(flags & FLAG_VARARGS) + !!(flags & FLAG_VARKEYWORDS);
+}
+
+/* To 3.10 an argument that an inner function uses has moved to a cell of the same name. */
+static bool is_argument(const struct pb_py_variables *v, size_t index)
+{
+    if (index < v->nargs)
+        return true;
+    for (size_t i = 0; !v->kinds && i < v->nargs && i < v->n; i++)
+        if (v->names[i] && strcmp(v->names[i], v->names[index]) == 0)
+            return true;
+    return false;
+}
+
 /* A name that cannot be read now may be the next time. */
 static const struct pb_py_variables *variables(struct pb_py_codes *c, struct pb_py_code *code)
 {
@@ -61,6 +91,7 @@ static const struct pb_py_variables *variables(struct pb_py_codes *c, struct pb_
     *v = (struct pb_py_variables){.known = true};
     read_names(&c->reader, code->addr, v);
     v->kinds = read_kinds(&c->reader, code->addr, &v->nkinds);
+    v->nargs = count_arguments(&c->reader, code->addr);
     for (size_t i = 0; i < v->n; i++)
         v->known = v->known && v->names[i];
     return v;
@@ -121,7 +152,7 @@ size_t pb_py_locals(struct pb_py_codes *c, struct pb_py_code *code,
             slot = open_cell(&r, slot);
         if (!slot || !v->names[i] || (v->kinds && i < v->nkinds && (v->kinds[i] & KIND_HIDDEN)))
             continue;
-        (*ret)[n++] = (struct pb_local){v->names[i], show(&r, slot)};
+        (*ret)[n++] = (struct pb_local){v->names[i], show(&r, slot), is_argument(v, i)};
     }
     return n;
 }

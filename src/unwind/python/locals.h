@@ -13,6 +13,7 @@
 
 struct pb_local {
     const char *name, *value;
+    bool argument; /* of the function, rather than a variable that it made itself */
 };
 
 /* In the order of the code object: arguments first. Returns how many there are. */

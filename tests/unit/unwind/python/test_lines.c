@@ -77,9 +77,35 @@ static void test_damaged_tables_give_no_line(void **state)
     assert_int_equal(LINE(PB_LINES_LNOTAB_UNSIGNED, INT32_MAX, 4, 4, 200), 0);
 }
 
+/* Each form of an entry: line, end line, columns. */
+static void test_positions_311(void **state)
+{
+    static const uint8_t table[] = {
+        0x80 | 2 << 3, 0x43,                    /* short: column 2 * 8 + 4, three long */
+        0x80 | 11 << 3, 5, 60,                  /* the next line, columns 5 to 60 */
+        0x80 | 14 << 3, 4, 3, 11, 64 | 1, 1,    /* two lines on, three long, 10 to 64 */
+        0x80 | 13 << 3, 3,                      /* a line back, no columns */
+        0x80 | 15 << 3,                         /* nothing */
+    };
+    static const int expected[][4] = {
+        {20, 20, 20, 23}, {21, 21, 5, 60}, {23, 26, 10, 64}, {22, 22, -1, -1}, {0, 0, -1, -1}};
+
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        struct pb_py_position p = pb_py_position_of(table, sizeof table, 20, 2 * i);
+        const int found[] = {p.line, p.end_line, p.column, p.end_column};
+
+        assert_memory_equal(found, expected[i], sizeof found);
+    }
+    /* Cut off anywhere it is still read within its bounds. */
+    for (size_t len = 0; len < sizeof table; len++)
+        pb_py_position_of(table, len, 20, 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_positions_311),
         cmocka_unit_test(test_lnotab),
         cmocka_unit_test(test_line_steps_are_unsigned_to_35),
         cmocka_unit_test(test_310),

@@ -172,14 +172,14 @@ static void check_stack(const struct pb_py_layout *py)
     assert_non_null(code);
     assert_string_equal(code->func, py->co_qualname == PB_NONE ? "inner" : "Class.inner");
     assert_string_equal(code->file, "job.py");
-    assert_int_equal(pb_py_code_line(&codes, code, &stack.v[0]), 21);
+    assert_int_equal(pb_py_code_position(&codes, code, &stack.v[0]).line, 21);
     assert_int_equal(pb_py_locals(&codes, code, &stack.v[0], &a, &locals), 1);
     assert_string_equal(locals[0].name, "var");
     assert_string_equal(locals[0].value, "42");
     code = pb_py_code_get(&codes, stack.v[1].code);
     assert_non_null(code);
     assert_string_equal(code->name, "outer");
-    assert_int_equal(pb_py_code_line(&codes, code, &stack.v[1]), 11);
+    assert_int_equal(pb_py_code_position(&codes, code, &stack.v[1]).line, 11);
     assert_ptr_equal(code, pb_py_code_get(&codes, stack.v[1].code));
     pb_py_codes_finish(&codes);
     pb_arena_finish(&a);
@@ -388,7 +388,7 @@ static void test_lines_of_per_thread_bytecode(void **state)
     code = pb_py_code_get(&codes, obj);
     assert_non_null(code);
     f.instr = own + 4;
-    assert_int_equal(pb_py_code_line(&codes, code, &f), 31);
+    assert_int_equal(pb_py_code_position(&codes, code, &f).line, 31);
     pb_py_codes_finish(&codes);
     pb_arena_finish(&a);
 }
