@@ -23,6 +23,10 @@
 #define EQUAL_READS_NO_PAUSE 16
 #define TRIES 3
 #define TRIES_NO_PAUSE 50
+/* A thread that does little but call is held in the midst of a call one time in five. */
+#define TRIES_TORN 16
+/* Mapping memory has to wait for our own reading: such sleep is short, and comes again. */
+#define TRIES_WOKEN 40
 /* Where another tool holds it: it is let go in an instant, unless that is a debugger. */
 #define TRIES_HELD 20
 #define HELD_NS 100000000u
@@ -302,7 +306,7 @@ void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, struct pb_tst
                        struct pb_arena *a, struct pb_capture *c)
 {
     bool never = o->pause == PB_PAUSE_NEVER;
-    int tries = never ? TRIES_NO_PAUSE : TRIES, denied = 0;
+    int tries = never ? TRIES_NO_PAUSE : TRIES, denied = 0, torn = 0, woken = 0;
 
     memset(c, 0, sizeof *c);
     c->tid = tid;
@@ -311,10 +315,15 @@ void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, struct pb_tst
         enum pb_stop_result rc;
         uint64_t runs = 0;
 
+        c->torn = false; /* what a look before this one found */
         if (try_blocked(o, a, c))
             return;
-        if (c->wait.readable && c->wait.blocked)
-            continue; /* it slept at first, but woke up: look again */
+        if (c->wait.readable && c->wait.blocked) {
+            /* It slept at first, but woke up: look again. */
+            if (++woken < TRIES_WOKEN)
+                i--;
+            continue;
+        }
         if (running_is_enough(o, c) &&
             try_running(o, never ? EQUAL_READS_NO_PAUSE : EQUAL_READS, a, c)) {
             if (o->native)
@@ -333,8 +342,12 @@ void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, struct pb_tst
         }
         if (c->gone || rc == PB_STOP_DENIED || rc == PB_STOP_TIMEOUT)
             break;
-        if (rc == PB_STOP_OK && i + 1 < tries)
+        if (rc == PB_STOP_OK && ++torn < TRIES_TORN) {
             let_move_on(o, c->tid, runs);
+            i--;
+        }
+        if (rc == PB_STOP_BLOCKED && ++woken < TRIES_WOKEN)
+            i--;
     }
     c->torn = true;
     if (o->native && !c->has_regs && !c->native_note)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "host/mempages.h"
@@ -14,6 +15,12 @@
 
 /* A thread whose code objects vanish while they are read is captured again. */
 #define RECAPTURES 3
+/* Instants tried before a stack across all threads is called torn, and the time between them. */
+#define PAUSES 8
+#define PAUSE_NAP_NS 200000
+/* A child that was forked a moment ago has its threads taken out of the interpreter's list. */
+#define EMPTY_TRIES 20
+#define EMPTY_NAP_NS 1000000
 /* Types and code are known by address, and an address may come to hold another. */
 #define FORGET_AFTER 1000
 
@@ -263,6 +270,24 @@ static void read_python_threads(struct pb_target *t, const pid_t *tids, size_t n
     pb_py_threads_name(&reader, ret, &t->active);
 }
 
+static size_t find_threads(struct pb_target *t, const struct pb_snapshot_opts *o,
+                           const pid_t *tids, size_t ntids, struct pb_arena *a,
+                           struct pb_py_threads *threads, struct pb_work **ret)
+{
+    const struct timespec nap = {0, EMPTY_NAP_NS};
+    size_t n = 0;
+
+    for (int tries = 0; tries < EMPTY_TRIES; tries++) {
+        if (tries)
+            nanosleep(&nap, NULL);
+        read_python_threads(t, tids, ntids, a, threads);
+        n = pb_choose(t->pid, o, threads, tids, ntids, a, ret);
+        if (n || (threads->n && threads->complete))
+            break;
+    }
+    return n;
+}
+
 /*
  * The stacks are known by now. Values are read once, however many variables lead to them:
  * no read here finds out whether something changed since an earlier one.
@@ -320,6 +345,38 @@ static int fail_empty(const struct pb_target *t, struct pb_err *err)
                       (int)t->pid);
 }
 
+static bool any_torn(const struct pb_work *work, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (work[i].capture.torn)
+            return true;
+    return false;
+}
+
+/*
+ * One instant across all threads. One of them may be in the midst of a call just then: that instant
+ * is no use, and another is taken. Returns how long the process was held altogether.
+ */
+static double capture_paused(struct pb_target *t, const struct pb_capture_opts *co,
+                             struct pb_work *work, size_t n, const pid_t *tids, size_t ntids,
+                             struct pb_arena *a)
+{
+    const struct timespec nap = {0, PAUSE_NAP_NS};
+    double us = 0;
+
+    for (int tries = 0; tries < PAUSES; tries++) {
+        if (tries)
+            nanosleep(&nap, NULL);
+        us += pb_pause_capture(co, work, n, tids, ntids, a);
+        for (size_t i = 0; i < n; i++)
+            if (work[i].capture.stopped)
+                work[i].capture.torn |= !pb_build_codes(&t->codes, co, &work[i], a);
+        if (!any_torn(work, n))
+            break;
+    }
+    return us;
+}
+
 int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, struct pb_arena *a,
                        struct pb_snapshot *ret, struct pb_err *err)
 {
@@ -347,18 +404,14 @@ int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, st
         (ntids = pb_proc_threads(t->pid, a, &tids, err)) < 0)
         return -1;
     co.maps = t->fresh.n ? &t->fresh : &t->maps;
-    read_python_threads(t, tids, (size_t)ntids, a, &threads);
-    n = pb_choose(t->pid, o, &threads, tids, (size_t)ntids, a, &work);
+    n = find_threads(t, o, tids, (size_t)ntids, a, &threads, &work);
     if (!n)
         return fail_thread(t, o, tids, (size_t)ntids, err);
     if (o->pause == PB_PAUSE_ALL)
-        ret->pause_us = pb_pause_capture(&co, work, n, tids, (size_t)ntids, a);
-    for (size_t i = 0; i < n; i++) {
-        if (o->pause == PB_PAUSE_ALL && work[i].capture.stopped)
-            work[i].capture.torn |= !pb_build_codes(&t->codes, &co, &work[i], a);
-        else
+        ret->pause_us = capture_paused(t, &co, work, n, tids, (size_t)ntids, a);
+    for (size_t i = 0; i < n; i++)
+        if (o->pause != PB_PAUSE_ALL || !work[i].capture.stopped)
             capture(t, &co, &work[i], a);
-    }
     finish_threads(t, o, work, n, st.state == 'T' || st.state == 't', a, ret);
     if (!ret->nthreads)
         return fail_empty(t, err);

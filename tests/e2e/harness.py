@@ -19,7 +19,7 @@ for name in ("NO_COLOR", "PROBING_TARGET", "ENDPOINT", "PYTHONHOME", "PYTHONPATH
              "PYTHONUNBUFFERED"):  # which ends a line by a write of its own
     ENV.pop(name, None)
 PR_SET_PDEATHSIG = 1
-RESTLESS = {"spin.py", "chains.py", "brief.py"}
+RESTLESS = {"spin.py", "chains.py", "brief.py", "recursing.py"}
 STARTED = set()  # pids of all targets
 
 

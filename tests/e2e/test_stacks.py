@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from harness import TARGETS, Script, backtrace, frames, main_thread, stack_of, thread_named
+from harness import (TARGETS, Script, backtrace, frames, main_thread, probing, stack_of,
+                     thread_named)
 
 
 def test_simple(py, shared):
@@ -115,6 +116,18 @@ def test_odd_names_and_paths(py, start, tmp_path, folder):
         target.at("größe", "leaf"), target.at(py.q("Größe.計算"), "method")]
     assert own[0]["locals"] == {"straße": "'œuvre 😀'", "变量": "'値'"}
     assert stack_of(target.pid)[-1] == target.at("<module>", "module")
+
+
+def test_paths_outside_of_utf8_locales(py, start, tmp_path):
+    """Python has such a path with each byte escaped; it is shown as it is on disk."""
+    path = str(tmp_path / "straße 線.py")
+    shutil.copy(os.path.join(TARGETS, "simple.py"), path)
+    target = start(Script, py, "simple.py", path=path, env={
+        "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"})
+    assert stack_of(target.pid) == [
+        target.at("leaf", "leaf"), target.at("middle", "middle"),
+        target.at("main", "main"), target.at("<module>", "module")]
+    assert path + ":" in probing(target.pid, "backtrace").stdout
 
 
 def test_path_that_is_no_utf8(py, start, tmp_path):

@@ -99,6 +99,19 @@ def test_deadlock(shared):
         assert not thread["holds_gil"]
 
 
+@pytest.mark.parametrize("option", ["--limit=0", "--pause"])
+def test_recursion_that_never_rests(shared, option):
+    """Calls and returns only: a look in the midst of one is taken again."""
+    target, torn = shared("recursing.py"), 0
+    for _ in range(25):
+        thread = main_thread(backtrace(target.pid, option))
+        torn += thread["torn"]
+        names = [frame[0] for frame in frames(thread)]
+        assert thread["torn"] or names in [["down"] * count + ["main", "<module>"]
+                                           for count in range(202)], names
+    assert torn == 0
+
+
 def test_busy_thread(shared, py):
     target = shared("spin.py")
     torn = 0

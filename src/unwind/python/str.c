@@ -97,12 +97,40 @@ static size_t read_chars(struct pb_py_src *s, const struct pb_py_obj *o,
     return pb_py_get(s, addr, buf, bytes) ? n : 0;
 }
 
+/*
+ * Bytes that Python could not decode stand as lone surrogates in paths and names; outside of UTF-8
+ * locales that is every byte beyond ASCII. They become the bytes that they were.
+ */
+static bool is_escaped_byte(uint32_t c)
+{
+    return c >= 0xdc80 && c <= 0xdcff;
+}
+
+/* What is no UTF-8 after all becomes U+FFFD. */
+static char *repair(struct pb_arena *a, const char *text, size_t len)
+{
+    char *out = pb_arena_alloc(a, len * 3 + 1);
+    size_t n = 0;
+
+    for (size_t i = 0; i < len;) {
+        size_t k = pb_utf8_len(text + i);
+
+        if (k)
+            memcpy(out + n, text + i, k);
+        n += k ? k : put_utf8(out + n, 0xfffd);
+        i += k ? k : 1;
+    }
+    out[n] = '\0';
+    return out;
+}
+
 char *pb_py_str_at(struct pb_py_src *s, uint64_t addr, size_t max)
 {
     struct pb_py_obj o;
     struct pb_py_chars chars;
     uint8_t buf[CHUNK * 4];
     uint64_t limit;
+    bool escaped = false;
     size_t len = 0;
     char *text;
 
@@ -116,8 +144,13 @@ char *pb_py_str_at(struct pb_py_src *s, uint64_t addr, size_t max)
         if (n == 0)
             return NULL;
         for (size_t i = 0; i < n; i++) {
-            size_t k = put_utf8(text + len, char_at(buf + i * (size_t)chars.width, chars.width));
+            uint32_t c = char_at(buf + i * (size_t)chars.width, chars.width);
+            size_t k = is_escaped_byte(c) ? 1 : put_utf8(text + len, c);
 
+            if (is_escaped_byte(c)) {
+                text[len] = (char)(c & 0xff);
+                escaped = true;
+            }
             if (len + k > max)
                 goto done;
             len += k;
@@ -126,7 +159,7 @@ char *pb_py_str_at(struct pb_py_src *s, uint64_t addr, size_t max)
     }
 done:
     text[len] = '\0';
-    return text;
+    return escaped ? repair(s->r->arena, text, len) : text;
 }
 
 /* Roughly what str.isprintable() says no to: controls, spaces, formats, private use. */
