@@ -1,5 +1,11 @@
 """C frames merged between the Python frames."""
-from harness import backtrace, main_thread, natives, order, thread_named
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from harness import TARGETS, Target, backtrace, main_thread, natives, order, thread_named
 
 
 def find(names, *wanted):
@@ -89,3 +95,22 @@ def test_deep_recursion(shared):
     thread = thread_named(backtrace(target.pid, "-a", "-n", "--limit", "0"), "deep")
     assert sum(frame["func"] == "recurse" for frame in thread["frames"]) == 10000
     assert thread["frames"][-1]["frame_type"] == "native"
+
+
+@pytest.mark.parametrize("dwarf", ["-gdwarf-4", "-gdwarf-5"])
+def test_name_and_line_are_of_one_function(any_py, start, tmp_path, dwarf):
+    """The symbol is the outer function's, and so is the line: where it calls what was inlined."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        pytest.skip("no C compiler")
+    source, library = os.path.join(TARGETS, "inlined.c"), str(tmp_path / "inlined.so")
+    subprocess.run([compiler, "-O2", dwarf, "-fPIC", "-shared", "-o", library, source], check=True)
+    target = start(Target, [any_py.command, "-c", "import ctypes, os\n"
+                            "rest = ctypes.CDLL(%r).probing_rest\n"
+                            "os.write(1, b'ready %%d\\n' %% os.getpid())\nrest(100000)" % library])
+    target.settle()
+    thread = main_thread(backtrace(target.pid, "-n"))
+    frame, = [frame for frame in thread["frames"] if frame["func"] == "probing_rest"]
+    with open(source) as file:
+        line, = [number for number, text in enumerate(file, 1) if "LINE:rest" in text]
+    assert (os.path.basename(frame["file"]), frame["lineno"]) == ("inlined.c", line)

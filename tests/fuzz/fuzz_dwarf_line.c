@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct pb_want want[3] = {{.vaddr = 0}, {.vaddr = LINE_CODE + 5}, {.vaddr = LINE_CODE + 13}};
     struct pb_cursor c = pb_cursor_make(data, size);
     struct pb_arena a = PB_ARENA_INIT;
-    struct pb_dwarf d;
+    struct pb_dwarf d = {.line = {0}};
     uint16_t sizes[SECTIONS];
     uint64_t offset;
 
@@ -42,6 +42,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (want[i].has_unit && pb_dwarf_unit_lines(&d, want[i].unit, &offset))
             pb_dwarf_run_lines(&d, offset, want, 3, 3, &a);
     }
+    for (size_t i = 0; i < 3; i++)
+        want[i].file = "any";
+    d.ranges = d.rnglists = d.str;
+    pb_dwarf_leave_inlined(&d, want, 3, &a);
     pb_arena_finish(&a);
     return 0;
 }

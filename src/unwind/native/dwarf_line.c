@@ -1,4 +1,5 @@
 /* dwarf_line.c - line programs. */
+#include "unwind/native/dwarf_form.h"
 #include "unwind/native/dwarf_line.h"
 
 #define BYTES_MAX ((uint64_t)64 << 20) /* of line programs that are run, per file */
@@ -9,8 +10,6 @@ enum {
     LNS_set_basic_block, LNS_const_add_pc, LNS_fixed_advance_pc,
     LNE_end_sequence = 1, LNE_set_address,
     LNCT_path = 1, LNCT_directory_index = 2,
-    FORM_data2 = 0x05, FORM_data4 = 0x06, FORM_string = 0x08, FORM_data1 = 0x0b, FORM_strp = 0x0e,
-    FORM_udata = 0x0f, FORM_line_strp = 0x1f,
 };
 /* clang-format on */
 
@@ -321,6 +320,16 @@ uint64_t pb_dwarf_run_lines(const struct pb_dwarf *d, uint64_t offset, struct pb
     return (uint64_t)(c.p - begin);
 }
 
+const char *pb_dwarf_file_name(const struct pb_dwarf *d, uint64_t offset, uint64_t index,
+                               struct pb_arena *a)
+{
+    struct pb_cursor c = pb_cursor_make(d->line.data, d->line.size);
+    struct program p = {.d = d, .a = a};
+
+    pb_cursor_skip(&c, offset);
+    return pb_dwarf_next_unit(&c, &p.u) && read_header(&p) ? file_name(&p, index) : NULL;
+}
+
 static void open_sections(struct pb_dwarf *d, const struct pb_elf *elf)
 {
     memset(d, 0, sizeof *d);
@@ -330,6 +339,8 @@ static void open_sections(struct pb_dwarf *d, const struct pb_elf *elf)
     pb_elf_section(elf, ".debug_aranges", &d->aranges);
     pb_elf_section(elf, ".debug_info", &d->info);
     pb_elf_section(elf, ".debug_abbrev", &d->abbrev);
+    pb_elf_section(elf, ".debug_ranges", &d->ranges);
+    pb_elf_section(elf, ".debug_rnglists", &d->rnglists);
 }
 
 /* How many addresses of a unit have no line yet. */
@@ -367,6 +378,7 @@ void pb_dwarf_lines(const struct pb_elf *elf, struct pb_want *v, size_t n, struc
         return;
     if (d.aranges.size) {
         run_needed(&d, v, n, a);
+        pb_dwarf_leave_inlined(&d, v, n, a);
         return;
     }
     for (uint64_t at = 0; at < d.line.size && at < BYTES_MAX; at += size) {

@@ -1,20 +1,8 @@
 /* dwarf_unit.c - from an address to its compilation unit, and to the unit's line program. */
+#include "unwind/native/dwarf_form.h"
 #include "unwind/native/dwarf_line.h"
 
-/* clang-format off */
-enum {
-    AT_stmt_list = 0x10,
-    FORM_addr = 0x01, FORM_block2 = 0x03, FORM_block4, FORM_data2, FORM_data4, FORM_data8,
-    FORM_string, FORM_block, FORM_block1, FORM_data1, FORM_flag, FORM_sdata, FORM_strp,
-    FORM_udata, FORM_ref_addr, FORM_ref1, FORM_ref2, FORM_ref4, FORM_ref8, FORM_ref_udata,
-    FORM_indirect, FORM_sec_offset, FORM_exprloc, FORM_flag_present, FORM_strx, FORM_addrx,
-    FORM_ref_sup4, FORM_strp_sup, FORM_data16, FORM_line_strp, FORM_ref_sig8,
-    FORM_implicit_const, FORM_loclistx, FORM_rnglistx, FORM_ref_sup8, FORM_strx1, FORM_strx2,
-    FORM_strx3, FORM_strx4, FORM_addrx1, FORM_addrx2, FORM_addrx3, FORM_addrx4,
-    FORM_GNU_addr_index = 0x1f01, FORM_GNU_str_index, FORM_GNU_ref_alt = 0x1f20, FORM_GNU_strp_alt,
-    UT_compile = 1, UT_partial = 3, UT_skeleton = 4,
-};
-/* clang-format on */
+enum { AT_stmt_list = 0x10, UT_compile = 1, UT_partial = 3, UT_skeleton = 4 };
 
 bool pb_dwarf_next_unit(struct pb_cursor *c, struct pb_dwarf_unit *ret)
 {
@@ -98,12 +86,12 @@ static bool find_abbrev(const struct pb_dwarf *d, uint64_t table, uint64_t code,
     return false;
 }
 
-/* Reads up to the first entry of a unit; false for units that have no line program. */
-static bool unit_header(struct pb_dwarf_unit *u, uint64_t *abbrev, size_t *addr_size)
+bool pb_dwarf_unit_header(struct pb_dwarf_unit *u, uint64_t *abbrev, size_t *addr_size)
 {
     unsigned version = pb_cursor_u16(&u->c);
     uint8_t type = UT_compile;
 
+    u->version = version;
     if (version < 2 || version > 5)
         return false;
     if (version == 5) {
@@ -126,7 +114,7 @@ bool pb_dwarf_unit_lines(const struct pb_dwarf *d, uint64_t unit, uint64_t *ret_
     size_t addr_size = 8;
 
     pb_cursor_skip(&c, unit);
-    if (!pb_dwarf_next_unit(&c, &u) || !unit_header(&u, &abbrev, &addr_size) ||
+    if (!pb_dwarf_next_unit(&c, &u) || !pb_dwarf_unit_header(&u, &abbrev, &addr_size) ||
         !find_abbrev(d, abbrev, pb_cursor_uleb(&u.c), &attrs))
         return false;
     for (;;) {

@@ -3,6 +3,7 @@
  * gets to the end, and the same source lines.
  */
 #include <dirent.h>
+#include <dwarf.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -93,13 +94,37 @@ static void release(struct thread *v, size_t n)
     }
 }
 
+/* The line in a function from which what was inlined into it is called there; 0: nothing was. */
+static int oracle_call(Dwfl_Module *mod, uint64_t pc)
+{
+    Dwarf_Addr bias;
+    Dwarf_Die *cu = dwfl_module_addrdie(mod, pc, &bias), *inner = NULL, *scopes = NULL;
+    int n = cu ? dwarf_getscopes(cu, pc - bias, &inner) : 0;
+    Dwarf_Word line = 0;
+
+    /* Those scopes are as the source nests them; from the innermost one on, as the code does. */
+    n = n > 0 ? dwarf_getscopes_die(&inner[0], &scopes) : 0;
+    for (int i = 0; i < n && dwarf_tag(&scopes[i]) != DW_TAG_subprogram; i++) {
+        Dwarf_Attribute attr;
+
+        if (dwarf_tag(&scopes[i]) == DW_TAG_inlined_subroutine &&
+            dwarf_attr(&scopes[i], DW_AT_call_line, &attr))
+            dwarf_formudata(&attr, &line);
+    }
+    free(scopes);
+    free(inner);
+    return (int)line;
+}
+
 /* The line of a frame's call, where the module has its own debug information. */
 static int oracle_line(Dwfl *d, uint64_t pc)
 {
     Dwfl_Module *mod = dwfl_addrmodule(d, pc);
     Dwfl_Line *line = mod ? dwfl_module_getsrc(mod, pc) : NULL;
-    int lineno = 0;
+    int lineno = mod ? oracle_call(mod, pc) : 0;
 
+    if (lineno)
+        return lineno;
     if (line)
         dwfl_lineinfo(line, NULL, &lineno, NULL, NULL, NULL);
     return lineno;
