@@ -31,5 +31,18 @@ def build(py, folder, source):
     return program
 
 
+def build_module(py, folder, source, name):
+    """The extension module NAME made of tests/targets/SOURCE; its path."""
+    if py.wrapped or not os.path.exists(os.path.join(py.facts["include"], "Python.h")):
+        pytest.skip("no headers of this interpreter")
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        pytest.skip("no C compiler")
+    library = os.path.join(str(folder), name + ".so")
+    subprocess.run([compiler, "-w", "-O1", "-shared", "-fPIC", "-o", library,
+                    os.path.join(TARGETS, source), "-I" + py.facts["include"]], check=True)
+    return library
+
+
 def environment(py):
     return {"PYTHONHOME": py.facts["prefix"]}

@@ -318,7 +318,7 @@ static void leave_function(struct unit *u, const struct entry *function, struct 
 
         if (!contains(u, function, g->v[i].vaddr))
             continue;
-        g->left--;
+        g->left -= g->left > 0;
         u->u.c = children;
         if (function->abbrev->children && g->v[i].file && find_call(u, g->v[i].vaddr, &call) &&
             (file = pb_dwarf_file_name(u->d, g->lines, call.call_file, a))) {
