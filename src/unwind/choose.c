@@ -9,12 +9,18 @@ static int compare_pid(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
+/* More states than this on one thread are nobody's program. */
+#define STATES_MAX 64
+
 /* The innermost first where the C stack does not tell: who has the GIL, then the younger. */
 static void add_state(struct pb_work *w, const struct pb_py_thread *py, struct pb_arena *a)
 {
     size_t n = w->npy + 1, at = 0;
-    const struct pb_py_thread **v = PB_NEW_N(a, const struct pb_py_thread *, n);
+    const struct pb_py_thread **v;
 
+    if (n > STATES_MAX)
+        return;
+    v = PB_NEW_N(a, const struct pb_py_thread *, n);
     w->tstates = PB_NEW_N(a, uint64_t, n);
     if (w->npy && w->py[0]->holds_gil && !py->holds_gil)
         at = 1;

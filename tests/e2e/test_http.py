@@ -228,6 +228,10 @@ def test_backtrace(served):
     assert json.loads(text)["pid"] == served.pid
     text = served.get("/api/backtrace?target=%d&format=text&locals=1" % served.pid)
     assert text.startswith("Thread %d" % served.pid) and "secret = 42" in text
+    text = served.get("/api/backtrace?target=%d&format=text&subprocesses=1" % served.pid)
+    assert text.startswith("Process %d · Python " % served.pid) and "Thread %d" % served.pid in text
+    text = served.get("/api/backtrace?target=%d&subprocesses=1" % served.pid)
+    assert json.loads(text.splitlines()[0])["parent"] is None
     assert served.error("GET", "/api/backtrace")[1]["code"] == "usage"
     assert served.error("GET", "/api/backtrace?target=4194999")[0] == 404
     assert served.error("GET", "/api/backtrace?target=%d&limit=x" % served.pid)[0] == 400

@@ -2,40 +2,36 @@
 
 #include <string.h>
 
-/* A part on its way into the whole. */
+/* A part on its way into the whole: its next run is [at, end). */
 struct cursor {
     const struct pb_py_raw_stack *stack;
     uint64_t cframe;
     int part;
-    size_t at;
+    size_t at, end;
+    uint64_t place; /* of that run on the C stack, which grows downwards; 0 when nothing tells */
 };
 
-/* Frames up to and with the marker that ends the next run; all that are left where none does. */
-static size_t run_end(const struct cursor *c)
+/* Finds the next run: the frames up to and with its marker, or all that are left. */
+static void look_ahead(const struct pb_py_layout *py, struct cursor *c)
 {
-    size_t i = c->at;
+    const struct pb_py_raw_stack *s = c->stack;
 
-    while (i < c->stack->n && !c->stack->v[i].shim)
-        i++;
-    return i < c->stack->n ? i + 1 : i;
+    c->end = s->n;
+    c->place = c->cframe;
+    if (py->owner_shim == PB_NONE)
+        return;
+    for (c->end = c->at; c->end < s->n && !s->v[c->end].shim;)
+        c->end++;
+    c->place = c->end < s->n ? s->v[c->end].addr : 0;
+    c->end += c->end < s->n;
 }
 
-/* Where the part's next run lies on the C stack, which grows downwards; 0 when nothing tells. */
-static uint64_t place(const struct pb_py_layout *py, const struct cursor *c)
-{
-    size_t end = run_end(c);
-
-    if (py->owner_shim != PB_NONE)
-        return end > c->at && c->stack->v[end - 1].shim ? c->stack->v[end - 1].addr : 0;
-    return c->cframe;
-}
-
-static struct cursor *innermost(const struct pb_py_layout *py, struct cursor *v, size_t n)
+static struct cursor *innermost(struct cursor *v, size_t n)
 {
     struct cursor *best = NULL;
 
     for (size_t i = 0; i < n; i++)
-        if (v[i].at < v[i].stack->n && (!best || place(py, &v[i]) < place(py, best)))
+        if (v[i].at < v[i].stack->n && (!best || v[i].place < best->place))
             best = &v[i];
     return best;
 }
@@ -49,17 +45,18 @@ void pb_py_join(const struct pb_py_layout *py, struct pb_py_part *parts, size_t 
     memset(ret, 0, sizeof *ret);
     ret->complete = true;
     for (size_t i = 0; i < n; i++) {
-        v[i] = (struct cursor){&parts[i].stack, parts[i].cframe, (int)i, 0};
+        v[i] = (struct cursor){
+            .stack = &parts[i].stack, .cframe = parts[i].cframe, .part = (int)i};
+        look_ahead(py, &v[i]);
         total += parts[i].stack.n;
         ret->complete = ret->complete && parts[i].stack.complete;
     }
     ret->v = PB_NEW_N(a, struct pb_py_raw_frame, total + 1);
-    while ((c = innermost(py, v, n))) {
-        size_t end = py->owner_shim != PB_NONE ? run_end(c) : c->stack->n;
-
-        for (; c->at < end; c->at++) {
+    while ((c = innermost(v, n))) {
+        for (; c->at < c->end; c->at++) {
             ret->v[ret->n] = c->stack->v[c->at];
             ret->v[ret->n++].part = c->part;
         }
+        look_ahead(py, c);
     }
 }
