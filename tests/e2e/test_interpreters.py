@@ -62,6 +62,15 @@ def test_on_two_threads(shared):
     thread_named(snapshot, "nested")
 
 
+def test_thread_that_another_interpreter_started(py, shared):
+    if (3, 9) <= py.minor <= (3, 11):
+        pytest.skip("its interpreters start no threads")
+    snapshot = backtrace(shared("interpreters.py", "inside").pid, "-a")
+    assert len(snapshot["threads"]) == 2
+    thread = thread_named(snapshot, "inside")
+    assert functions(thread)[0] == "inside" and thread["interpreter"] == 3
+
+
 def test_the_header_counts_threads(shared):
     answer = probing(shared("interpreters.py").pid, "backtrace", "-a")
     assert "1 thread\n" in answer.stdout.splitlines(True)[0]

@@ -1,6 +1,7 @@
 """Interpreters inside each other: the main one runs a second, and that a third, on one thread.
 
-With the word "thread" a second thread does the same in interpreters of its own.
+With the word "thread" a second thread does the same in interpreters of its own; with "inside" the
+innermost interpreter starts a thread.
 """
 import sys
 import threading
@@ -13,6 +14,11 @@ except ImportError:
 
 INNER = """
 import os, sys, time
+def inside():
+    time.sleep(100000)
+if INSIDE:
+    import threading
+    threading.Thread(target=inside, name="inside").start()
 def innermost():
     os.write(1, ("ready %d\\n" % os.getpid()).encode() if FIRST else b"")
     time.sleep(100000)
@@ -30,7 +36,7 @@ between(INNER)
 
 
 def outer(first):
-    inner = INNER.replace("FIRST", str(first))
+    inner = INNER.replace("FIRST", str(first)).replace("INSIDE", str("inside" in sys.argv))
     _made.run_string(_made.create(), MIDDLE.replace("INNER", repr(inner)))  # LINE:outer
 
 

@@ -261,6 +261,23 @@ static bool name_all(struct pb_py_reader *r, struct pb_py_threads *threads, uint
     return all;
 }
 
+/* Threads that another interpreter started are in that one's dict. */
+static void name_others(struct pb_py_reader *r, struct pb_py_threads *threads)
+{
+    uint64_t asked = threads->v[0].interp;
+
+    for (size_t i = 0; i < threads->n; i++) {
+        uint64_t active;
+
+        if (threads->v[i].name || threads->v[i].interp == asked)
+            continue;
+        asked = threads->v[i].interp;
+        active = find_active(r, asked);
+        if (active)
+            name_all(r, threads, active);
+    }
+}
+
 void pb_py_threads_name(struct pb_py_reader *r, struct pb_py_threads *threads, uint64_t *active)
 {
     uint64_t known = *active;
@@ -270,4 +287,5 @@ void pb_py_threads_name(struct pb_py_reader *r, struct pb_py_threads *threads, u
     *active = find_active(r, threads->v[0].interp);
     if (*active && *active != known)
         name_all(r, threads, *active);
+    name_others(r, threads);
 }
