@@ -18,7 +18,7 @@
 /* Instants tried before a stack across all threads is called torn, and the time between them. */
 #define PAUSES 8
 #define PAUSE_NAP_NS 200000
-/* A child that was forked a moment ago has its threads taken out of the interpreter's list. */
+/* A child that was forked a moment ago has yet to take its parent's threads out of the list. */
 #define EMPTY_TRIES 20
 #define EMPTY_NAP_NS 1000000
 /* Types and code are known by address, and an address may come to hold another. */
@@ -270,6 +270,14 @@ static void read_python_threads(struct pb_target *t, const pid_t *tids, size_t n
     pb_py_threads_name(&reader, ret, &t->active);
 }
 
+static bool has_any_tid(const struct pb_py_threads *threads)
+{
+    for (size_t i = 0; i < threads->n; i++)
+        if (threads->v[i].tid)
+            return true;
+    return false;
+}
+
 static size_t find_threads(struct pb_target *t, const struct pb_snapshot_opts *o,
                            const pid_t *tids, size_t ntids, struct pb_arena *a,
                            struct pb_py_threads *threads, struct pb_work **ret)
@@ -282,7 +290,7 @@ static size_t find_threads(struct pb_target *t, const struct pb_snapshot_opts *o
             nanosleep(&nap, NULL);
         read_python_threads(t, tids, ntids, a, threads);
         n = pb_choose(t->pid, o, threads, tids, ntids, a, ret);
-        if (n || (threads->n && threads->complete))
+        if (threads->complete && has_any_tid(threads))
             break;
     }
     return n;
