@@ -6,7 +6,7 @@
 --   lr             REAL       learning rate of the first parameter group
 --   grad_norm      REAL       norm of the gradients where the loop computes it
 --   step_ms        REAL  ms   from the end of the step before to the end of this one
---   data_ms        REAL  ms   waiting for data
+--   data_ms        REAL  ms   waiting for data; NULL: no loader is asked for it
 --   forward_ms     REAL  ms   forward
 --   backward_ms    REAL  ms   backward
 --   optimizer_ms   REAL  ms   optimizer

@@ -19,7 +19,7 @@
     X(lr, REAL, "", "learning rate of the first parameter group")                                 \
     X(grad_norm, REAL, "", "norm of the gradients where the loop computes it")                    \
     X(step_ms, REAL, "ms", "from the end of the step before to the end of this one")              \
-    X(data_ms, REAL, "ms", "waiting for data")                                                    \
+    X(data_ms, REAL, "ms", "waiting for data; NULL: no loader is asked for it")                   \
     X(forward_ms, REAL, "ms", "forward")                                                          \
     X(backward_ms, REAL, "ms", "backward")                                                        \
     X(optimizer_ms, REAL, "ms", "optimizer")                                                      \

@@ -40,8 +40,7 @@ static void begins(struct pb_torch *t, uint64_t now)
 {
     if (t->passes++)
         return;
-    t->passes_began_ns = now;
-    t->passes_comm_ns = pb_comm_so_far_ns(t->self, now);
+    pb_torch_part_begins(t, &t->passes_part, now);
     t->pass_thread = pthread_self();
 }
 
@@ -49,8 +48,7 @@ static void ends(struct pb_torch *t, uint64_t now, bool good)
 {
     if (!t->passes || --t->passes || !good || !t->on)
         return;
-    t->sums.backward_ns += now - t->passes_began_ns;
-    pb_torch_comm_inside(t, t->passes_comm_ns, now);
+    t->sums.backward_ns += pb_torch_part_ends(t, &t->passes_part, now);
 }
 
 /* Before the pass: torch has just asked the same things of it, and knows where the answers are. */
@@ -78,6 +76,8 @@ static void passed(struct pb_torch *t, uint64_t began, uint64_t now, int span)
     pb_cuda_arrived(&t->cuda, &t->unscale, true);
     t->unscale = (struct pb_cuda_value){0};
     pb_torch_feed_backward(t);
+    pb_torch_steps_are_here(t);
+    pb_torch_hand_passed(t, now);
 }
 
 static struct _object *call(const struct pb_torch *t, struct _object *args, struct _object *kwargs)
@@ -99,7 +99,9 @@ static struct _object *watch(struct pb_torch *t, struct _object *args, struct _o
     bool noted;
     int span;
 
-    note_loss(t, args);
+    pb_torch_hand_backward(t);
+    if (t->on)
+        note_loss(t, args);
     span = t->on && t->tracing ? pb_torch_span_begins(t) : -1;
     noted = t->ranging && t->on && pb_grad_pass_begins(t);
     began = pb_clock_ns();

@@ -34,7 +34,7 @@ static inline struct pb_torch *state(void)
 static void give_back(struct pb_torch_thread *th)
 {
     th->top = NULL;
-    th->depth = 0;
+    th->depth = th->fetching = 0;
     th->taken = false;
 }
 
@@ -84,6 +84,11 @@ static inline struct pb_torch_thread *this_thread(struct pb_torch *t)
     pthread_t caller = atomic_load_explicit(&t->caller, memory_order_relaxed);
 
     return pthread_equal(caller, pthread_self()) ? t->called : other_thread(t);
+}
+
+struct pb_torch_thread *pb_torch_thread(struct pb_torch *t)
+{
+    return this_thread(t);
 }
 
 void pb_torch_threads_forked(struct pb_torch *t)
@@ -226,27 +231,60 @@ static void record(struct pb_torch *t, const struct pb_torch_call *c, uint64_t n
     }
 }
 
-static void root_ended(struct pb_torch *t, const struct pb_torch_call *c, struct _object *object,
-                       uint64_t now, bool failed)
+static int rank_of(const struct pb_torch_module *m)
+{
+    return m->has_children ? 2 : m->has_parameters ? 1 : 0;
+}
+
+/*
+ * A backward pass goes by the name of the model: not by that of a loss after it, nor by that of one
+ * which has no part in it, being called without gradients.
+ */
+static void name_pass(struct pb_torch *t, struct pb_torch_module *m, bool training)
+{
+    if (t->last_root && !t->root_is_old &&
+        (!training || rank_of(m) < rank_of(t->last_root)))
+        return;
+    t->last_root = m;
+    t->root_is_old = !training;
+}
+
+/* The outermost call of its thread, in a step. */
+struct root {
+    struct pb_torch_part part;
+    bool counts;   /* else its time is another part's */
+    bool training;
+};
+
+static void root_begins(struct pb_torch *t, const struct pb_torch_thread *th,
+                        struct _object *object, struct root *root)
 {
     uint64_t began = pb_clock_ns();
 
-    if (t->passes && pb_torch_in_pass(t))
-        return; /* what a checkpoint computes again is backward's time */
-    pb_torch_comm_inside(t, c->comm_ns, now);
-    if (!failed) /* else there is an exception */
-        pb_torch_feed_forward(t, object, c->module->has_children, now - c->began_ns);
-    else if (t->training)
-        t->sums.forward_ns += now - c->began_ns;
-    pb_torch_own(t, began);
-    if (!t->on)
+    /* What a checkpoint computes again is backward's time, what makes a sample that of the data. */
+    root->counts = !th->fetching && pb_torch_makes_steps(t) &&
+                   !(t->passes && pb_torch_in_pass(t));
+    root->training = root->counts && pb_torch_is_training(t, object);
+    t->sums.own_ns += pb_clock_ns() - began;
+}
+
+static void root_ended(struct pb_torch *t, const struct pb_torch_call *c, const struct root *root,
+                       uint64_t now, bool failed)
+{
+    uint64_t began = pb_clock_ns(), own;
+
+    if (!root->counts)
         return;
-    /* A backward pass goes by the name of the model, not by that of a loss after it. */
-    if (t->root_is_old || c->module->has_children || !t->last_root || !t->last_root->has_children)
-        t->last_root = c->module;
-    t->root_is_old = false;
-    if (!failed && c->module->has_children && !t->optimizer_seen)
-        pb_torch_forward_counts(t, object);
+    own = pb_torch_part_ends(t, &root->part, now);
+    if (!failed)
+        pb_torch_feed_forward(t, root->training, c->module->has_children, own);
+    else if (t->training)
+        t->sums.forward_ns += own;
+    name_pass(t, c->module, root->training);
+    pb_torch_own(t, began);
+    if (!failed && c->module->has_children && !t->optimizer_seen && !t->hand.ends &&
+        !t->hand.pending)
+        pb_torch_forward_counts(t, root->training);
 }
 
 /* Where looks are slow the calls of one step are weighed in several. */
@@ -285,6 +323,7 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
                                  .span = -1, .number = UINT64_MAX};
     bool tracing = t->tracing, taken = tracing && t->calls++ % COST_EVERY == 0, weighed;
     uint64_t entered = taken ? pb_clock_ns() : 0, now;
+    struct root root = {.counts = false};
     struct _object *result;
 
     if (__builtin_expect(t->listener && th->depth == 0, 0))
@@ -297,11 +336,13 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     weighed = t->weighing || t->timing;
     if (__builtin_expect(t->ranging, 0))
         call.number = pb_grad_state(t->self)->next_number();
+    if (call.depth == 0)
+        root_begins(t, th, object, &root);
     th->top = &call;
     th->depth++;
     call.began_ns = pb_clock_ns();
-    if (call.depth == 0)
-        call.comm_ns = pb_comm_so_far_ns(t->self, call.began_ns);
+    if (root.counts)
+        pb_torch_part_begins(t, &root.part, call.began_ns);
     result = t->call_was(object, args, kwargs);
     now = pb_clock_ns();
     th->top = call.outer;
@@ -325,7 +366,7 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     if (th->depth == 0 && t->on && t->nnotes)
         pb_torch_notes_write(t);
     if (th->depth == 0 && t->on)
-        root_ended(t, &call, object, now, !result);
+        root_ended(t, &call, &root, now, !result);
     return result;
 }
 
@@ -365,6 +406,8 @@ struct _object *pb_torch_on_call(struct _object *object, struct _object *args,
 
     if (!th || (th->depth > 0 && !t->tracing))
         return t->call_was(object, args, kwargs);
+    if (__builtin_expect(t->hand.pending, 0) && th->depth == 0 && !th->fetching)
+        pb_torch_hand_forward(t, object);
     if (th->depth > 0 && t->ticking && !t->weighing && !t->timing && !t->ranging) {
         uint64_t entered = t->calls % COST_EVERY == 0 ? pb_ticks() : 0;
         struct pb_torch_module *module = pb_torch_module_called(t, object);

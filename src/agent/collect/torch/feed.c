@@ -142,6 +142,7 @@ static void asked(struct pb_torch *t, struct _object *iterator, struct _object *
         f->touched = true;
     if (batch && f->nsizes < PB_TORCH_AHEAD)
         f->sizes[f->nsizes++] = size;
+    t->unfed = 0;
     t->feed = f;
     t->fed = true;
     pb_torch_own(t, began);
@@ -150,15 +151,24 @@ static void asked(struct pb_torch *t, struct _object *iterator, struct _object *
 struct _object *pb_torch_on_next(struct _object *iterator)
 {
     struct pb_torch *t = pb_torch_state(pb_self());
+    struct pb_torch_thread *th = t->on ? pb_torch_thread(t) : NULL;
+    struct pb_torch_part part;
     struct _object *batch;
-    uint64_t began;
+    uint64_t ns = 0;
 
-    if (!t->on)
+    if (!th)
         return t->next_was(iterator);
-    began = pb_clock_ns();
+    pb_torch_part_begins(t, &part, pb_clock_ns());
+    th->fetching++;
     batch = t->next_was(iterator);
-    if (t->on)
-        asked(t, iterator, batch, pb_clock_ns() - began);
+    if (th->fetching)
+        th->fetching--;
+    if (!t->on)
+        return batch;
+    /* One inside of another, or in a thread that fetches ahead: no step waits for that. */
+    if (!th->fetching && pb_torch_makes_steps(t))
+        ns = pb_torch_part_ends(t, &part, pb_clock_ns());
+    asked(t, iterator, batch, ns);
     return batch;
 }
 
@@ -180,13 +190,10 @@ bool pb_torch_is_training(struct pb_torch *t, struct _object *root)
  * The first forward after a batch says what that is for; a loss that follows it knows no better. A
  * model without gradients may come before the one that is trained, which then says it.
  */
-static bool is_for_step(struct pb_torch *t, struct _object *root, bool has_children)
+static bool is_for_step(struct pb_torch *t, bool training, bool has_children)
 {
-    bool training;
-
     if (t->feed && !t->fed && (t->training || !has_children))
         return t->training || t->feed->trains;
-    training = pb_torch_is_training(t, root);
     for (int i = 0; i < PB_TORCH_FEEDS && t->feeds[i].used; i++) { /* the first ones are */
         struct pb_torch_feed *f = &t->feeds[i];
 
@@ -199,10 +206,9 @@ static bool is_for_step(struct pb_torch *t, struct _object *root, bool has_child
     return training || (t->feed && t->feed->trains);
 }
 
-void pb_torch_feed_forward(struct pb_torch *t, struct _object *root, bool has_children,
-                           uint64_t ns)
+void pb_torch_feed_forward(struct pb_torch *t, bool training, bool has_children, uint64_t ns)
 {
-    if (is_for_step(t, root, has_children))
+    if (is_for_step(t, training, has_children))
         t->sums.forward_ns += ns;
     else if (t->feed)
         t->feed->forward_ns += ns;
@@ -219,19 +225,18 @@ void pb_torch_feed_backward(struct pb_torch *t)
  * Samples of the batches that this step took. One batch more than there were backward passes has
  * been fetched ahead and stays; where still more come, the loop puts several into one pass.
  */
-static int64_t take(struct pb_torch_feed *f, uint32_t backwards)
+static int64_t count_samples(const struct pb_torch_feed *f, uint32_t backwards,
+                             uint32_t *ret_batches, bool *ret_greedy)
 {
     uint32_t n = f->nsizes;
     int64_t total = 0;
 
-    if (backwards && n > backwards + 1)
-        f->greedy = true;
-    if (!f->greedy && backwards && n == backwards + 1)
+    *ret_greedy = f->greedy || (backwards && n > backwards + 1);
+    if (!*ret_greedy && backwards && n == backwards + 1)
         n--;
     for (uint32_t i = 0; i < n; i++)
         total += f->sizes[i];
-    f->nsizes -= n;
-    memmove(f->sizes, f->sizes + n, f->nsizes * sizeof *f->sizes);
+    *ret_batches = n;
     return total;
 }
 
@@ -253,21 +258,35 @@ static void count_epoch(struct pb_torch *t)
     t->main_pass = f->pass;
 }
 
-int64_t pb_torch_feed_step(struct pb_torch *t, uint64_t *ret_ns)
+void pb_torch_feed_measure(struct pb_torch *t, struct pb_torch_fed *ret)
 {
-    int64_t total = 0;
-
-    *ret_ns = 0;
+    *ret = (struct pb_torch_fed){0};
     for (int i = 0; i < PB_TORCH_FEEDS && t->feeds[i].used; i++) {
         struct pb_torch_feed *f = &t->feeds[i];
 
-        if (f->trains) {
-            *ret_ns += f->data_ns;
-            t->sums.forward_ns += f->forward_ns;
-            total += take(f, t->sums.backwards);
-        }
-        f->data_ns = f->forward_ns = 0;
+        ret->ns[i] = f->data_ns;
+        ret->pass[i] = f->pass;
+        if (!f->trains)
+            continue;
+        ret->data_ns += f->data_ns;
+        ret->samples += count_samples(f, t->sums.backwards, &ret->batches[i], &ret->greedy[i]);
+        t->sums.forward_ns += f->forward_ns;
+        f->forward_ns = 0;
     }
     count_epoch(t);
-    return total;
+}
+
+void pb_torch_feed_take(struct pb_torch *t, const struct pb_torch_fed *fed)
+{
+    for (int i = 0; i < PB_TORCH_FEEDS && t->feeds[i].used; i++) {
+        struct pb_torch_feed *f = &t->feeds[i];
+        uint32_t n = f->pass == fed->pass[i] ? fed->batches[i] : 0;
+
+        f->data_ns -= fed->ns[i] < f->data_ns ? fed->ns[i] : f->data_ns;
+        f->forward_ns = 0;
+        f->greedy |= fed->greedy[i];
+        n = n < f->nsizes ? n : f->nsizes;
+        f->nsizes -= n;
+        memmove(f->sizes, f->sizes + n, f->nsizes * sizeof *f->sizes);
+    }
 }

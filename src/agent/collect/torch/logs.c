@@ -118,39 +118,62 @@ void pb_torch_logs_poll(struct pb_torch *t, bool all)
     }
 }
 
-void pb_torch_comm_inside(struct pb_torch *t, uint64_t before_ns, uint64_t now)
+/* Between ranks in the step that ends; what came after its end is the next one's. */
+static uint64_t comm_of_step(struct pb_torch *t, uint64_t now)
 {
-    uint64_t after_ns = pb_comm_so_far_ns(t->self, now);
+    uint64_t ns = pb_comm_window_ns(t->self, now) + t->carry_comm_ns, behind = 0;
 
-    t->sums.comm_ns += after_ns > before_ns ? after_ns - before_ns : 0;
+    if (t->hand.pending && ns > t->hand.comm_ns)
+        behind = ns - t->hand.comm_ns;
+    t->carry_comm_ns = behind;
+    return ns - behind;
+}
+
+/* Of a step whose beginning was not seen the parts are not known, either. */
+static void fill_parts(struct pb_torch *t, union pb_cell *row, uint64_t took, uint64_t data_ns,
+                       uint64_t comm_ns)
+{
+    const struct pb_torch_sums *s = &t->sums;
+    uint64_t parts = data_ns + s->forward_ns + s->backward_ns + s->optimizer_ns +
+                     (comm_ns > s->comm_ns ? comm_ns - s->comm_ns : 0);
+    bool loads = t->asked && t->unfed++ < PB_TORCH_AHEAD;
+    double none = pb_null_real();
+
+    row[PB_TORCH_LOG_step_ms] = real(took ? ms(took) : none);
+    row[PB_TORCH_LOG_data_ms] = real(took && loads ? ms(data_ns) : none);
+    row[PB_TORCH_LOG_forward_ms] = real(took ? ms(s->forward_ns) : none);
+    row[PB_TORCH_LOG_backward_ms] = real(took ? ms(s->backward_ns) : none);
+    row[PB_TORCH_LOG_optimizer_ms] = real(took ? ms(s->optimizer_ns) : none);
+    row[PB_TORCH_LOG_other_ms] = real(!took ? none : took > parts ? ms(took - parts) : 0);
+    row[PB_TORCH_LOG_comm_ms] = real(ms(comm_ns + pb_comm_gpu_window_ns(t->self)));
 }
 
 static void fill_row(struct pb_torch *t, union pb_cell *row, struct _object *optimizer,
                      uint64_t now)
 {
-    const struct pb_torch_sums *s = &t->sums;
-    uint64_t took = t->step_end_ns ? now - t->step_end_ns : 0, data_ns;
-    int64_t batch = pb_torch_feed_step(t, &data_ns);
-    uint64_t comm_ns = pb_comm_window_ns(t->self, now), parts;
+    uint64_t took = t->step_end_ns ? now - t->step_end_ns : 0;
+    bool by_hand = t->hand.pending;
+    struct pb_torch_fed fed;
+    int64_t batch;
 
+    if (by_hand)
+        fed = t->hand.fed;
+    else
+        pb_torch_feed_measure(t, &fed);
+    pb_torch_feed_take(t, &fed);
+    batch = fed.samples;
     row[PB_TORCH_LOG_timestamp].i = (int64_t)now + t->wall_offset_ns;
-    row[PB_TORCH_LOG_epoch].i = t->epoch;
+    row[PB_TORCH_LOG_epoch].i = by_hand ? t->hand.epoch : t->epoch;
     row[PB_TORCH_LOG_step].i = t->step;
-    row[PB_TORCH_LOG_lr] = real(learning_rate(t, optimizer));
-    row[PB_TORCH_LOG_step_ms] = real(took ? ms(took) : pb_null_real());
-    row[PB_TORCH_LOG_data_ms] = real(ms(data_ns));
-    row[PB_TORCH_LOG_forward_ms] = real(ms(s->forward_ns));
-    row[PB_TORCH_LOG_backward_ms] = real(ms(s->backward_ns));
-    row[PB_TORCH_LOG_optimizer_ms] = real(ms(s->optimizer_ns));
-    row[PB_TORCH_LOG_comm_ms] = real(ms(comm_ns + pb_comm_gpu_window_ns(t->self)));
-    parts = data_ns + s->forward_ns + s->backward_ns + s->optimizer_ns +
-            (comm_ns > s->comm_ns ? comm_ns - s->comm_ns : 0);
-    row[PB_TORCH_LOG_other_ms] =
-        real(!took ? pb_null_real() : took > parts ? ms(took - parts) : 0);
+    row[PB_TORCH_LOG_lr] = real(optimizer ? learning_rate(t, optimizer) : pb_null_real());
     row[PB_TORCH_LOG_profiled].b = t->step_profiled;
+    fill_parts(t, row, took, fed.data_ns, comm_of_step(t, by_hand ? pb_clock_ns() : now));
     row[PB_TORCH_LOG_batch_size].i = batch ? batch : PB_NULL_INT;
     row[PB_TORCH_LOG_samples_per_s] =
         real(batch && took ? (double)batch / ((double)took / 1e9) : pb_null_real());
+    /* Backward may have been called for this step before we came. */
+    if (!took && !t->loss_whole)
+        t->loss.unknown = true;
 }
 
 /* A thread that lost its processor between the two clocks would put rows out of order. */
@@ -170,16 +193,17 @@ static void follow_clock(struct pb_torch *t, uint64_t now)
     t->wall_due_ns = now + APART_NS;
 }
 
-static void next_step(struct pb_torch *t, uint64_t now, uint64_t took)
+/* began: when we set about it. */
+static void next_step(struct pb_torch *t, uint64_t began, uint64_t took)
 {
     if (t->nnotes)
         pb_torch_notes_write(t);
     t->step++;
     t->seq = 0;
     t->took_ns = took;
-    pb_torch_memory_look(t, now);
-    follow_clock(t, now);
-    t->sums.own_ns += pb_clock_ns() - now;
+    pb_torch_memory_look(t, began);
+    follow_clock(t, began);
+    t->sums.own_ns += pb_clock_ns() - began;
     pb_torch_choose_next(t, took);
     pb_torch_rows_poll(t, false);
     t->sums = (struct pb_torch_sums){0};
@@ -193,7 +217,7 @@ static void take_scale(struct pb_torch *t, struct pb_torch_late *l, struct _obje
 
     l->scaled = t->unscale.state != PB_CUDA_NONE;
     l->inverse = true;
-    if (l->scaled && (scale = py->PyObject_GetAttrString(optimizer, "grad_scale")) &&
+    if (l->scaled && optimizer && (scale = py->PyObject_GetAttrString(optimizer, "grad_scale")) &&
         scale != py->none) {
         pb_torch_value_note(t, &t->unscale, scale);
         l->inverse = false;
@@ -248,7 +272,8 @@ static void write_row(struct pb_torch *t, struct _object *optimizer, uint64_t no
     pb_torch_logs_poll(t, false);
 }
 
-void pb_torch_step_ended(struct pb_torch *t, struct _object *optimizer, uint64_t now)
+static void step_ended(struct pb_torch *t, struct _object *optimizer, uint64_t now,
+                       uint64_t began)
 {
     uint64_t took = t->step_end_ns ? now - t->step_end_ns : 0;
 
@@ -257,11 +282,31 @@ void pb_torch_step_ended(struct pb_torch *t, struct _object *optimizer, uint64_t
     write_row(t, optimizer, now);
     t->step_profiled = t->profiling;
     t->step_end_ns = now;
-    next_step(t, now, took);
+    t->step_counted_ns = t->counted_ns;
+    next_step(t, began, took);
+}
+
+void pb_torch_step_ended(struct pb_torch *t, struct _object *optimizer, uint64_t now)
+{
+    step_ended(t, optimizer, now, now);
     pb_torch_tell(t, PB_TORCH_EVENT_STEP);
 }
 
-void pb_torch_forward_counts(struct pb_torch *t, struct _object *root)
+void pb_torch_step_ended_by_hand(struct pb_torch *t)
+{
+    const struct pb_torch_sums *then = &t->hand.sums;
+    struct pb_torch_sums since = t->sums;
+
+    since.forward_ns -= then->forward_ns;
+    since.comm_ns -= then->comm_ns < since.comm_ns ? then->comm_ns : since.comm_ns;
+    t->sums = *then;
+    step_ended(t, NULL, t->hand.ended_ns, pb_clock_ns());
+    t->step_counted_ns = t->hand.counted_ns;
+    t->sums.forward_ns += since.forward_ns;
+    t->sums.comm_ns += since.comm_ns;
+}
+
+void pb_torch_forward_counts(struct pb_torch *t, bool training)
 {
     uint64_t now = pb_clock_ns();
     uint64_t took = t->step_end_ns ? now - t->step_end_ns : 0;
@@ -271,7 +316,7 @@ void pb_torch_forward_counts(struct pb_torch *t, struct _object *root)
     t->outside = true;
     if (t->uncounted < PATIENCE || now - t->attached_ns < PATIENCE_NS) {
         t->uncounted++;
-        if (pb_torch_is_training(t, root)) {
+        if (training) {
             /* Training begins; what was counted before was not. */
             if (t->nnotes)
                 pb_torch_notes_write(t);
@@ -279,12 +324,11 @@ void pb_torch_forward_counts(struct pb_torch *t, struct _object *root)
             t->step = 0;
             return;
         }
-        if (!t->on)
-            return;
     }
     /* What belongs to this step, which has no row. */
     pb_comm_window_ns(t->self, now);
     pb_comm_gpu_window_ns(t->self);
     t->step_end_ns = now;
+    t->step_counted_ns = t->counted_ns;
     next_step(t, now, took);
 }

@@ -204,6 +204,16 @@ static void name_it(struct pb_torch *t, struct pb_torch_module *m, const char *p
     m->operation = pb_torch_name(t, operation, len + 8);
 }
 
+static bool has_parameters(const struct pb_py *py, struct _object *module)
+{
+    struct _object *dict = py->PyObject_GetAttrString(module, "_parameters");
+    bool any = dict && py->PyDict_Size(dict) > 0;
+
+    py->PyErr_Clear();
+    py->Py_DecRef(dict);
+    return any;
+}
+
 /* On the way down a tree. */
 struct walk {
     char path[PB_TORCH_PATH];
@@ -224,7 +234,7 @@ static void name_child(struct pb_torch *t, struct _object *child, const char *ke
     struct walk w = {.len = outer->len, .depth = outer->depth + 1, .first = outer->first,
                      .roots = outer->roots, .anew = outer->anew};
     uint32_t type;
-    bool children;
+    bool children, parameters;
 
     if (w.len + key_len + 2 > PB_TORCH_PATH || (m && m->walk == t->walk))
         return;
@@ -243,11 +253,13 @@ static void name_child(struct pb_torch *t, struct _object *child, const char *ke
     }
     type = pb_torch_type_name(t, child, NULL, NULL);
     children = name_children(t, child, &w);
+    parameters = has_parameters(&t->self->py, child);
     /* Python may have run meanwhile, and anything may have happened. */
     m = t->on ? pb_torch_module_find(t, child) : NULL;
     if (!m)
         return;
     m->has_children = children;
+    m->has_parameters = parameters;
     if (w.anew || !m->name) {
         m->root = false;
         m->type = type;
@@ -287,7 +299,7 @@ static bool name_children(struct pb_torch *t, struct _object *object, const stru
 static struct pb_torch_module *name_tree(struct pb_torch *t, struct _object *root)
 {
     struct pb_torch_module *m;
-    bool children, roots = false;
+    bool children, parameters, roots = false;
     struct walk w = {.first = true, .roots = &roots};
 
     t->walk++;
@@ -296,9 +308,12 @@ static struct pb_torch_module *name_tree(struct pb_torch *t, struct _object *roo
     w.anew = roots;
     t->walk++;
     children = name_children(t, root, &w);
+    parameters = has_parameters(&t->self->py, root);
     m = t->on ? pb_torch_module_find(t, root) : NULL;
-    if (m)
+    if (m) {
         m->has_children = children;
+        m->has_parameters = parameters;
+    }
     return m;
 }
 

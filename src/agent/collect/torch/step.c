@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "agent/collect/collect.h"
-#include "agent/collect/comm/comm.h"
 #include "agent/collect/torch/torch.h"
 #include "base/clock.h"
 
@@ -16,8 +15,7 @@
 /* Or when that one has made none for so long and four of its steps more. */
 #define OTHERS_NS 300000000u
 
-/* The main one, borrowed; NULL when it is gone. */
-static struct _object *main_optimizer(struct pb_torch *t)
+struct _object *pb_torch_main_optimizer(struct pb_torch *t)
 {
     const struct pb_py *py = &t->self->py;
     struct _object *object = NULL;
@@ -37,7 +35,7 @@ static struct _object *main_optimizer(struct pb_torch *t)
 static bool is_main(struct pb_torch *t, struct _object *optimizer, uint64_t now)
 {
     const struct pb_py *py = &t->self->py;
-    struct _object *old = t->main_weak, *its = main_optimizer(t);
+    struct _object *old = t->main_weak, *its = pb_torch_main_optimizer(t);
 
     if (its == optimizer) {
         t->others = 0;
@@ -83,9 +81,7 @@ static void step_begins(struct pb_torch *t, struct _object *optimizer)
 {
     t->stepping = optimizer;
     t->optimizer_began_ns = pb_clock_ns();
-    t->optimizer_comm_ns = pb_comm_so_far_ns(t->self, t->optimizer_began_ns);
-    t->nested_ns = t->sums.forward_ns + t->sums.backward_ns;
-    t->nested_comm_ns = t->sums.comm_ns;
+    pb_torch_part_begins(t, &t->optimizer_part, t->optimizer_began_ns);
     t->step_backwards = t->sums.backwards;
     t->optimizer_span = t->on && t->tracing ? pb_torch_span_begins(t) : -1;
 }
@@ -108,7 +104,9 @@ static void name_optimizer(struct pb_torch *t, struct _object *optimizer)
     py->Py_DecRef(type);
 }
 
-static void trace_optimizer(struct pb_torch *t, struct _object *optimizer, uint64_t now)
+/* A closure runs the model inside of step(): that has rows of its own. */
+static void trace_optimizer(struct pb_torch *t, struct _object *optimizer, uint64_t own_ns,
+                            bool alone)
 {
     struct pb_torch_module names = {0};
 
@@ -116,23 +114,23 @@ static void trace_optimizer(struct pb_torch *t, struct _object *optimizer, uint6
     names.name = names.type = t->optimizer_name;
     if (t->on)
         pb_torch_trace(t, &names, t->stage_optimizer, t->optimizer_operation,
-                       t->optimizer_began_ns, now, t->optimizer_span);
+                       t->optimizer_began_ns, t->optimizer_began_ns + own_ns,
+                       alone ? t->optimizer_span : -1);
 }
 
 static void step_ends(struct pb_torch *t, struct _object *optimizer)
 {
-    uint64_t now = pb_clock_ns(), took = now - t->optimizer_began_ns, nested;
+    uint64_t now = pb_clock_ns(), took = now - t->optimizer_began_ns, own;
 
     if (!t->on || !t->optimizer_began_ns)
         return;
-    /* A closure runs the model inside of step(): that is not the optimizer's time. */
-    nested = t->sums.forward_ns + t->sums.backward_ns - t->nested_ns;
-    t->sums.optimizer_ns += took > nested ? took - nested : 0;
-    t->sums.comm_ns = t->nested_comm_ns; /* what was inside of it is in it */
-    pb_torch_comm_inside(t, t->optimizer_comm_ns, now);
+    own = pb_torch_part_ends(t, &t->optimizer_part, now);
+    t->sums.optimizer_ns += own;
     if (t->tracing)
-        trace_optimizer(t, optimizer, now);
+        trace_optimizer(t, optimizer, own, own == took);
     t->optimizer_began_ns = 0;
+    pb_torch_steps_are_here(t);
+    pb_torch_hand_drop(t);
     t->loss.done = true;
     if (!is_main(t, optimizer, now))
         return;
@@ -178,7 +176,7 @@ void pb_torch_on_enter(struct pb_torch *t, struct _object *name, struct _object 
     if (!s)
         py->PyErr_Clear();
     else if (strncmp(s, cleared, sizeof cleared - 1) == 0)
-        t->loss.done = true;
+        t->loss.done = t->loss_whole = true;
     if (!s || strncmp(s, prefix, sizeof prefix - 1) != 0)
         return;
     began = pb_clock_ns();

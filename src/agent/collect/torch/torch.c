@@ -74,6 +74,9 @@ static void begin(struct pb_torch *t)
     t->sums = (struct pb_torch_sums){0};
     t->nnotes = 0;
     t->optimizer_seen = t->outside = t->fed = t->training = false;
+    t->has_step_thread = t->loss_whole = false;
+    t->counted_ns = t->step_counted_ns = t->carry_comm_ns = 0;
+    t->last_root = NULL;
     memset(t->feeds, 0, sizeof t->feeds);
     t->feed = t->main_feed = NULL;
     t->asked = 0;
@@ -136,6 +139,7 @@ static void look(struct pb_self *self, uint64_t now)
     pb_torch_slots_look(t, now);
     pb_torch_builtins_look(t);
     pb_torch_oom_look(t);
+    pb_torch_hand_look(t, now);
     if (t->note[0] && !t->period_said)
         pb_torch_say(t);
     if (now >= t->spent_due_ns) {
@@ -172,6 +176,7 @@ static void leave(struct pb_self *self)
     pb_torch_slots_take_back(t);
     pb_torch_backward_leave(t);
     pb_torch_steps_leave(t);
+    pb_torch_hand_leave(t);
     pb_torch_builtins_leave(t);
     pb_torch_modules_forget(t);
     t->trace = t->logs = NULL;
@@ -190,6 +195,7 @@ static void forked(struct pb_self *self)
     t->named_type = NULL;
     t->statm = -1; /* the parent's */
     t->late_n = t->held_n = t->spans_held = t->nnotes = 0;
+    t->hand = (struct pb_torch_hand){0};
     t->spent_ns = t->spent_due_ns = 0;
     pb_collect_spent(self, "torch", 0);
     t->loss = (struct pb_torch_loss){0};

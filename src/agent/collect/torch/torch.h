@@ -77,6 +77,7 @@ struct pb_torch_module {
     uint32_t backward;              /* the same for its backward; 0: not made yet */
     uint32_t walk; /* the last one that came by */
     bool root, has_children;
+    bool has_parameters; /* of its own */
     float own_mb; /* what its last call that was weighed left allocated, without those inside */
 };
 
@@ -96,8 +97,18 @@ struct pb_torch_call {
     int span;         /* of the GPU, or -1 */
     double memory_mb; /* at the beginning, where it is measured */
     double inner_mb;  /* what calls inside have left */
-    uint64_t comm_ns; /* of the outermost one: between ranks, before it */
     uint64_t number;  /* of the next operation that torch records, in a step that is noted */
+};
+
+/*
+ * A part of a step that is under way: forward, backward, optimizer or data. One inside of another
+ * has its time for itself alone, so that the parts of a step never add up to more than the step.
+ */
+struct pb_torch_part {
+    uint64_t began_ns;
+    uint64_t counted_ns; /* time of all parts that had ended by then */
+    uint64_t comm_ns;    /* between ranks by then, of the whole step */
+    uint64_t inside_ns;  /* and of that within parts */
 };
 
 /* A thread that calls modules. */
@@ -105,6 +116,7 @@ struct pb_torch_thread {
     _Atomic bool taken;
     struct pb_torch_call *top;
     uint32_t depth;
+    uint32_t fetching; /* calls of a data loader that it is in */
 };
 
 /* What happened since the last step ended. */
@@ -132,6 +144,16 @@ struct pb_torch_row {
     int64_t step, seq;
     uint64_t began_ns, ended_ns;
     double gpu_ms, allocated_mb, delta_mb;
+};
+
+/* What the loaders have given to a step, as far as it has come. */
+struct pb_torch_fed {
+    uint64_t data_ns;
+    int64_t samples;
+    /* Of each set of data: waited for it, and batches in which pass over it. */
+    uint64_t ns[PB_TORCH_FEEDS];
+    uint32_t batches[PB_TORCH_FEEDS], pass[PB_TORCH_FEEDS];
+    bool greedy[PB_TORCH_FEEDS];
 };
 
 /* One that waits, for its own time on the GPU or for one before it. */
@@ -190,6 +212,23 @@ struct pb_torch_seat {
     uint32_t at; /* word of the frame */
 };
 
+/* A backward pass that may be the end of a step which no optimizer ends (hand.c). */
+struct pb_torch_hand {
+    bool pending;
+    bool ends;      /* steps have ended like that */
+    bool by_forward; /* the next forward is enough to know it: gradients are cleared after that */
+    bool asked;     /* a model was called since, and it was not known yet */
+    bool has_probe;
+    uint64_t ended_ns, counted_ns;
+    uint64_t comm_ns; /* between ranks in the step by then */
+    int64_t epoch;
+    struct pb_torch_sums sums; /* as they were then */
+    struct pb_torch_fed fed;
+    struct _object *weak; /* of a parameter that got a gradient */
+    const struct _object *grad; /* address only */
+    int64_t grad_version, version; /* how often the two were written to */
+};
+
 struct pb_torch {
     /*
      * What every call of a module needs stands first and close together: between two calls torch
@@ -232,6 +271,14 @@ struct pb_torch {
     /* Steps. */
     int64_t step, epoch, seq;
     uint64_t step_end_ns, attached_ns, took_ns; /* the last step's */
+    pthread_t step_thread; /* that makes the steps: parts of others are not theirs */
+    bool has_step_thread;
+    bool loss_whole;         /* no backward of the first step came before us */
+    uint64_t counted_ns;     /* time of all parts so far */
+    uint64_t step_counted_ns; /* the same when the last step ended */
+    uint64_t carry_comm_ns;  /* between ranks in this step, before its window began */
+    uint32_t unfed;          /* steps since a loader was asked */
+    struct pb_torch_hand hand;
     bool may_tick;            /* the processor's counter will do as a clock */
     uint64_t ticks, ticks_ns; /* both clocks at the last look */
     double ratio_seen;        /* between the last two looks */
@@ -242,7 +289,8 @@ struct pb_torch {
     struct _object *main_weak; /* of the optimizer whose steps count */
     struct _object *named_type; /* an optimizer's, whose names are these */
     uint32_t optimizer_name, optimizer_operation;
-    uint64_t optimizer_began_ns, optimizer_comm_ns, nested_ns, nested_comm_ns;
+    uint64_t optimizer_began_ns;
+    struct pb_torch_part optimizer_part;
     uint32_t step_backwards; /* that there had been when it began */
     int optimizer_span;
     int others;           /* steps of other optimizers since the last one of this */
@@ -305,7 +353,7 @@ struct pb_torch {
     struct _object *proxy;
     int passes; /* that are under way */
     pthread_t pass_thread;
-    uint64_t passes_began_ns, passes_comm_ns;
+    struct pb_torch_part passes_part;
     struct _object *hooks[2], *handles[2];
     struct pb_torch_builtin builtins[PB_TORCH_BUILTIN_COUNT];
 
@@ -358,6 +406,8 @@ void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uin
                     uint32_t operation, uint64_t began_ns, uint64_t ended_ns, int span);
 /* Gives the calls that are over their rows: before any other row, before the step changes. */
 void pb_torch_notes_write(struct pb_torch *t);
+/* What is known of this thread; NULL: there are too many. */
+struct pb_torch_thread *pb_torch_thread(struct pb_torch *t);
 void pb_torch_threads_forked(struct pb_torch *t);
 
 /* ticks.c: about once a second. Not before two looks agree is t->ticking set. */
@@ -390,6 +440,8 @@ uint32_t pb_torch_type_name(struct pb_torch *t, struct _object *object, char *re
 uint32_t pb_torch_name(struct pb_torch *t, const char *s, size_t len);
 
 /* step.c */
+/* Borrowed: the optimizer whose steps count; NULL when there is none or it is gone. */
+struct _object *pb_torch_main_optimizer(struct pb_torch *t);
 int pb_torch_steps_enter(struct pb_torch *t, struct pb_err *err);
 void pb_torch_steps_leave(struct pb_torch *t);
 /* About once a second: where torch.compile is in use, steps may be seen in another way only. */
@@ -399,14 +451,36 @@ void pb_torch_on_enter(struct pb_torch *t, struct _object *name, struct _object 
 void pb_torch_on_exit(struct pb_torch *t);
 void pb_torch_on_grad_mode(struct pb_torch *t);
 
+/* part.c */
+void pb_torch_part_begins(struct pb_torch *t, struct pb_torch_part *p, uint64_t now);
+/* Its own time in this step. */
+uint64_t pb_torch_part_ends(struct pb_torch *t, const struct pb_torch_part *p, uint64_t now);
+/* Does this thread make the steps, as far as is known? */
+bool pb_torch_makes_steps(const struct pb_torch *t);
+void pb_torch_steps_are_here(struct pb_torch *t);
+
+/* hand.c: steps without an optimizer. GIL, no exception pending. */
+/* Before a backward pass, and after one that ended then. */
+void pb_torch_hand_backward(struct pb_torch *t);
+void pb_torch_hand_passed(struct pb_torch *t, uint64_t now);
+/* It is about to be called, in no other one. */
+void pb_torch_hand_forward(struct pb_torch *t, struct _object *module);
+/* About once a second: nothing may follow the last backward. */
+void pb_torch_hand_look(struct pb_torch *t, uint64_t now);
+/* An optimizer has made a step. */
+void pb_torch_hand_drop(struct pb_torch *t);
+void pb_torch_hand_leave(struct pb_torch *t);
+
 /* feed.c: batches of data. */
 struct _object *pb_torch_on_next(struct _object *iterator);
 /* A root was called: adds its time to the step's, if it is part of one. */
-void pb_torch_feed_forward(struct pb_torch *t, struct _object *root, bool has_children,
-                           uint64_t ns);
+void pb_torch_feed_forward(struct pb_torch *t, bool training, bool has_children, uint64_t ns);
 void pb_torch_feed_backward(struct pb_torch *t);
-/* What the step that ends had: samples, time waited for them. Counts epochs. Before the sums. */
-int64_t pb_torch_feed_step(struct pb_torch *t, uint64_t *ret_ns);
+/* What the step has had so far, if it ended now. Counts epochs. Before the sums. */
+void pb_torch_feed_measure(struct pb_torch *t, struct pb_torch_fed *ret);
+/* It has ended with that. */
+void pb_torch_feed_take(struct pb_torch *t, const struct pb_torch_fed *fed);
+/* In training mode, with gradients. */
 bool pb_torch_is_training(struct pb_torch *t, struct _object *root);
 
 /* backward.c: autograd's engine. */
@@ -452,10 +526,10 @@ struct _object *pb_torch_attribute(const struct pb_py *py, const char *module, c
 
 /* logs.c: rows of python.training_logs. */
 void pb_torch_step_ended(struct pb_torch *t, struct _object *optimizer, uint64_t now);
-/* A part of the step ends: what went on between ranks meanwhile is no time beside it. */
-void pb_torch_comm_inside(struct pb_torch *t, uint64_t before_ns, uint64_t now);
+/* The same with the last backward pass (t->hand). */
+void pb_torch_step_ended_by_hand(struct pb_torch *t);
 /* Inference: a root has been called and no optimizer is about. */
-void pb_torch_forward_counts(struct pb_torch *t, struct _object *root);
+void pb_torch_forward_counts(struct pb_torch *t, bool training);
 /* Writes rows whose values have come; all of them, known or not, at the end. */
 void pb_torch_logs_poll(struct pb_torch *t, bool all);
 

@@ -1,0 +1,121 @@
+"""Steps without an optimizer, of several models, with modules in the data: against the program."""
+import json
+import time
+
+import pytest
+
+import rings
+import torches
+from agents import eventually
+from injecting import has_agent
+from torches import check_order, close, near, of
+
+SCRIPT = "torch_steps.py"
+PARTS = ("data", "forward", "backward", "optimizer", "other")
+
+pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
+              pytest.mark.skipif(not torches.pythons(), reason="no interpreter with torch")]
+
+
+@pytest.fixture(scope="module", params=torches.pythons())
+def loop(request):
+    target = torches.injected(SCRIPT, interpreter=request.param)
+    yield target
+    target.stop()
+
+
+def check_sums(logs):
+    """The parts of a step are the step, and none of them is in another."""
+    for row in logs[1:]:
+        assert close(sum(row[part + "_ms"] or 0 for part in PARTS), row["step_ms"]), row
+        assert all(row[part + "_ms"] is None or row[part + "_ms"] >= 0 for part in PARTS)
+
+
+def check(book, logs, parts):
+    assert [row["step"] - logs[0]["step"] for row in logs] == list(range(len(logs)))
+    pairs = list(zip(book, logs))
+    # Without a model there is no telling whether the first step is seen from its beginning.
+    assert all(close(own["loss"], row["loss"]) for own, row in pairs[logs[0]["loss"] is None:])
+    for name in parts:
+        assert near([row[name + "_ms"] for row in logs[1:]],
+                    [own.get(name, 0) for own in book[1:len(logs)]], 0.5), name
+    check_sums(logs)
+
+
+@pytest.mark.parametrize("job, name", [
+    ("by hand", "Net"), ("by hand zero", "Net"), ("by hand before", "Net"),
+    ("by hand between", "Net"), ("by hand accumulate", "Net"), ("by hand layer", "Linear"),
+    ("by hand module loss", "Net"), ("no modules", None)])
+def test_by_hand(loop, job, name):
+    """A step ends with its last backward. The last one is seen when there is another after it."""
+    book, trace, logs = loop.anew(job)
+    assert len(logs) == len(book) - 1
+    check(book, logs, ("forward", "backward", "step"))
+    assert (logs[0]["loss"] is None) == (name is None)
+    assert all(row["lr"] is None and row["data_ms"] is None for row in logs)
+    passes = [row for row in trace if row["operation_name"] == "backward"]
+    assert {row["module"] for row in passes} == ({name} if name else set())
+    check_order(trace, logs)
+    if name:
+        each = 3 if job == "by hand accumulate" else 1
+        # The step that tracing began in is one; what is behind the last backward is another.
+        assert len({row["step"] for row in of(trace, name)}) >= len(book) - 2
+        per_step = [len([row for row in passes if row["step"] == step])
+                    for step in range(2, len(book) - 1)]
+        assert per_step == [each] * len(per_step)
+
+
+def test_modules_within_the_data(loop):
+    """What makes a sample is time of the data, and of nothing else."""
+    book, trace, logs = loop.anew("transforms")
+    assert len(logs) == len(book)
+    check(book, logs, ("data", "forward", "backward", "optimizer", "step"))
+    assert [row["epoch"] for row in logs] == [own["epoch"] for own in book]
+    assert all(row["data_ms"] > row["forward_ms"] for row in logs[1:])
+    assert {row["module"] for row in trace if row["operation_name"] == "backward"} == {"Net"}
+
+
+@pytest.mark.parametrize("job, kind", [("closures", "SGD"), ("closures again", "LBFGS")])
+def test_an_optimizer_has_its_own_time(loop, job, kind):
+    """Whatever a closure does is not the optimizer's, in both tables."""
+    book, trace, logs = loop.anew(job)
+    assert len(logs) == len(book)
+    check(book, logs, ("forward", "backward", "optimizer", "step") +
+          (("data",) if kind == "SGD" else ()))
+    rows = of(trace, kind, "optimizer")
+    assert near([row["duration_ms"] for row in rows],
+                [own["optimizer"] for own in book[-len(rows):]], 0.5)
+    assert all(row["duration_ms"] < logs[-1]["step_ms"] / 2 for row in rows)
+
+
+def test_a_reference(loop):
+    """A model that is called without gradients gives no backward pass its name."""
+    book, trace, logs = loop.anew("reference")
+    check(book, logs, ("backward", "step"))
+    assert {row["module"] for row in trace if row["operation_name"] == "backward"} == {"Net"}
+
+
+def test_no_loader(loop):
+    """No loader: no time that was waited for one, not 0."""
+    book, _, logs = loop.anew("evaluated")
+    check(book, logs, ("forward", "backward", "optimizer", "step"))
+    assert all(row["data_ms"] is None for row in logs)
+    for own, row in zip(book[1:], logs[1:]):
+        assert row["other_ms"] > own.get("evaluation", 0) * 0.9
+
+
+def test_a_step_that_was_under_way(loop):
+    """Of the step that the agent comes into neither times nor the sum of the losses are known."""
+    loop.turn(False)
+    loop.value("job = 'held'")
+    eventually(lambda: loop.value("waiting") == "True\n")
+    began = time.time_ns()
+    loop.turn(True)
+    loop.value("waiting = False")
+    eventually(lambda: loop.value("job is None") == "True\n")
+    book = json.loads(loop.value("import json; print(json.dumps(books['held']))"))[1:]
+    logs = [row for row in rings.rows(loop.home(), torches.LOGS) if row["timestamp"] > began]
+    assert len(logs) == len(book)
+    assert all(logs[0][name] is None for name in ("step_ms", "loss", "forward_ms", "backward_ms"))
+    assert all(close(own["loss"], row["loss"]) for own, row in zip(book[1:], logs[1:]))
+    check_sums(logs)

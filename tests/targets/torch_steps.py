@@ -1,0 +1,303 @@
+"""
+Steps that are no plain calls of one optimizer: by hand, of two models, with modules in the data, in
+threads. `job = "byhand"` makes the main thread run that one and put its book into `books`: what the
+program itself knows of its losses and times (ms). Nothing in here knows of the tool.
+"""
+import gc
+import os
+import sys
+import threading
+import time
+
+# The other targets have names of their own, which torch would import in place of Python's.
+sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from torch.utils.data import DataLoader, Dataset  # noqa: E402
+
+job, books = None, {}
+
+
+class Net(nn.Module):
+    def __init__(self, size=8, out=2, pause=0.001):
+        super().__init__()
+        self.one, self.two, self.pause = nn.Linear(size, 8), nn.Linear(8, out), pause
+
+    def forward(self, x):
+        time.sleep(self.pause)
+        return self.two(torch.relu(self.one(x)))
+
+
+class Reference(Net):
+    pass
+
+
+class Book:
+    """Times are taken around each part, on this thread."""
+
+    def __init__(self):
+        self.rows, self.last, self.sums = [], None, {}
+
+    def time(self, part, function, *args):
+        began = time.perf_counter()
+        result = function(*args)
+        self.sums[part] = self.sums.get(part, 0.0) + (time.perf_counter() - began) * 1000
+        return result
+
+    def backward(self, loss):
+        self.sums["loss"] = self.sums.get("loss", 0.0) + float(loss.detach())
+        self.time("backward", loss.backward)
+
+    def step(self, **more):
+        now = time.perf_counter()
+        whole = None if self.last is None else (now - self.last) * 1000
+        self.rows.append(dict(self.sums, step=whole, **more))
+        self.last, self.sums = now, {}
+
+
+def data(number=4):
+    return torch.randn(number, 8), torch.randint(0, 2, (number,))
+
+
+def by_hand(accumulate=1, clear="none", criterion=None, model=None, steps=12):
+    """Gradients are applied by the loop itself, and cleared in one of the ways that there are."""
+    torch.manual_seed(1)
+    model, book = model or Net(), Book()
+    for _ in range(steps):
+        if clear == "before":
+            model.zero_grad()
+        for _ in range(accumulate):
+            x, y = data()
+            out = book.time("forward", model, x)
+            loss = (criterion(out, y) if criterion else F.cross_entropy(out, y)) / accumulate
+            if clear == "between":
+                model.zero_grad()
+            book.backward(loss)
+        book.step()
+        with torch.no_grad():
+            for p in model.parameters():
+                if clear in ("between", "before"):
+                    p.data.add_(p.grad, alpha=-0.1)
+                else:
+                    p -= 0.1 * p.grad
+                if clear == "none":
+                    p.grad = None
+                elif clear == "zero":
+                    p.grad.zero_()
+        time.sleep(0.001)
+    return book.rows
+
+
+def no_modules():
+    """Tensors alone, as in a first lesson."""
+    torch.manual_seed(1)
+    weight, book = torch.randn(8, 2, requires_grad=True), Book()
+    for _ in range(10):
+        x, y = data(16)
+        loss = F.cross_entropy(x @ weight, y)
+        weight.grad = None
+        book.backward(loss)
+        book.step()
+        weight.data -= 0.1 * weight.grad
+        time.sleep(0.001)
+    return book.rows
+
+
+class Images(Dataset):
+    """What is read goes through modules before it is a sample."""
+
+    def __init__(self):
+        self.change = nn.Sequential(nn.Linear(8, 8), Net(out=8, pause=0.0005))
+
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, at):
+        with torch.no_grad():
+            return self.change(torch.full((8,), float(at))), at % 2
+
+
+def transforms(epochs=2):
+    """A loader whose transforms are modules, an evaluation after each pass."""
+    torch.manual_seed(1)
+    model, book, images = Net(), Book(), Images()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(epochs):
+        batches = iter(DataLoader(images, batch_size=4))
+        while True:
+            try:
+                x, y = book.time("data", next, batches)
+            except StopIteration:
+                break
+            loss = F.cross_entropy(book.time("forward", model, x), y)
+            optimizer.zero_grad()
+            book.backward(loss)
+            book.time("optimizer", optimizer.step)
+            book.step(epoch=epoch)
+        model.eval()
+        with torch.no_grad():
+            for x, _ in DataLoader(images, batch_size=8):
+                model(x)
+        model.train()
+    return book.rows
+
+
+def closures(kind="SGD", steps=8):
+    """Forward, backward and the data happen inside of the optimizer's step, which is short."""
+    torch.manual_seed(1)
+    model, book, images = Net(), Book(), iter(DataLoader(Images(), batch_size=2))
+    more = {"max_iter": 3} if kind == "LBFGS" else {}
+    optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.01, **more)
+
+    def closure():
+        x, y = book.time("data", next, images) if kind == "SGD" else the_same
+        optimizer.zero_grad()
+        book.sums["loss"] = 0.0
+        book.backward(F.cross_entropy(book.time("forward", model, x), y))
+        return torch.tensor(book.sums["loss"])
+
+    the_same = data()
+    for _ in range(steps):
+        book.time("whole", optimizer.step, closure)
+        inner = sum(book.sums.get(part, 0) for part in ("data", "forward", "backward"))
+        book.sums["optimizer"] = book.sums.pop("whole") - inner
+        book.step()
+    return book.rows
+
+
+def gan(steps=10):
+    """Two models of one class and two optimizers of one class take turns."""
+    torch.manual_seed(1)
+    judge, maker, book = Net(), Net(4, 8), Book()
+    one = torch.optim.Adam(judge.parameters(), lr=0.002)
+    two = torch.optim.Adam(maker.parameters(), lr=0.001)
+    for _ in range(steps):
+        real = torch.randn(4, 8)
+        one.zero_grad()
+        first = judge(real)[:, 0].square().mean()
+        first.backward()
+        made = maker(torch.randn(4, 4))
+        second = judge(made.detach())[:, 1].square().mean()
+        second.backward()
+        one.step()
+        two.zero_grad()
+        third = judge(made)[:, 1].sub(1).square().mean()
+        third.backward()
+        two.step()
+        book.step(judge=[first.item(), second.item()], maker=third.item())
+    return book.rows
+
+
+def reference(steps=8):
+    """A frozen copy answers after the policy does: backward is the policy's."""
+    torch.manual_seed(1)
+    policy, frozen, book = Net(), Reference().eval(), Book()
+    optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+    for _ in range(steps):
+        x, _ = data()
+        ours = policy(x)
+        with torch.no_grad():
+            theirs = frozen(x)
+        optimizer.zero_grad()
+        book.backward((ours - theirs).square().mean())
+        optimizer.step()
+        book.step()
+    return book.rows
+
+
+def evaluated(steps=6):
+    """A long evaluation after every other step."""
+    torch.manual_seed(1)
+    model, book = Net(), Book()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for number in range(steps):
+        x, y = data()
+        loss = F.cross_entropy(book.time("forward", model, x), y)
+        optimizer.zero_grad()
+        book.backward(loss)
+        book.time("optimizer", optimizer.step)
+        book.step()
+        if number % 2:
+            model.eval()
+            with torch.no_grad():
+                for _ in range(5):
+                    book.time("evaluation", model, x)
+            model.train()
+    return book.rows
+
+
+def held():
+    """Gradients of four passes add up; in the midst of the second step it waits to be told."""
+    global waiting
+    model, book = Net(), Book()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(5):
+        for number in range(4):
+            waiting = step == 1 and number == 2
+            while waiting:
+                time.sleep(0.005)
+            x, y = data()
+            book.backward(F.cross_entropy(model(x), y))
+        optimizer.step()
+        optimizer.zero_grad()
+        book.step()
+    return book.rows
+
+
+def server(threads=4, requests=8):
+    """Requests are answered by threads at the same time; each counts its own."""
+    model, book = Net(pause=0.003).eval(), []
+
+    def serve(number):
+        for request in range(requests):
+            began = time.perf_counter()
+            with torch.no_grad():
+                model(torch.randn(2, 8))
+            book.append({"tid": threading.get_native_id() if hasattr(threading, "get_native_id")
+                         else None, "number": number, "request": request,
+                         "took": (time.perf_counter() - began) * 1000})
+    all_of_them = [threading.Thread(target=serve, args=(number,)) for number in range(threads)]
+    for thread in all_of_them:
+        thread.start()
+    for thread in all_of_them:
+        thread.join()
+    return book
+
+
+JOBS = {
+    "by hand": by_hand,
+    "by hand zero": lambda: by_hand(clear="zero"),
+    "by hand before": lambda: by_hand(clear="before"),
+    "by hand between": lambda: by_hand(clear="between"),
+    "by hand accumulate": lambda: by_hand(accumulate=3),
+    "by hand layer": lambda: by_hand(model=nn.Linear(8, 2), criterion=nn.CrossEntropyLoss()),
+    "by hand module loss": lambda: by_hand(criterion=nn.CrossEntropyLoss()),
+    "no modules": no_modules,
+    "transforms": transforms,
+    "closures": closures,
+    "closures again": lambda: closures("LBFGS"),
+    "gan": gan,
+    "reference": reference,
+    "evaluated": evaluated,
+    "held": held,
+    "server": server,
+}
+
+
+def main():
+    global job
+    os.write(1, ("ready %d\n" % os.getpid()).encode())
+    while True:
+        if job:
+            books[job] = JOBS[job]()
+            gc.collect()
+            job = None
+        time.sleep(0.005)
+
+
+torch.set_num_threads(1)
+engine, waiting = torch.autograd.Variable._execution_engine, False
+if __name__ == "__main__":
+    main()
