@@ -7,6 +7,7 @@ import pytest
 import rings
 import torches
 from agents import eventually
+from harness import probing
 from injecting import has_agent
 from torches import check_order, close, near, of
 
@@ -119,3 +120,67 @@ def test_a_step_that_was_under_way(loop):
     assert all(logs[0][name] is None for name in ("step_ms", "loss", "forward_ms", "backward_ms"))
     assert all(close(own["loss"], row["loss"]) for own, row in zip(book[1:], logs[1:]))
     check_sums(logs)
+
+
+def slowest(target, where="true"):
+    answer = probing(target.pid, "query", "-f", "json",
+                     "SELECT * FROM slowest_modules WHERE " + where)
+    assert answer.returncode == 0, answer
+    return json.loads(answer.stdout)
+
+
+def test_shares_of_a_step(start):
+    """By the program's own account; training and evaluation apart."""
+    target = start(torches.Loop, SCRIPT)
+    assert probing(target.pid, "inject", "-D", "torch.budget=100").returncode == 0
+    target.await_collector()
+    book, _, _ = target.run("evaluated")
+    whole = sum(own["step"] for own in book[1:])
+    rows = {(row["module"], row["stage"], row["mode"]): row for row in slowest(target)}
+    for key, part in ((("Net", "forward", "train"), "forward"),
+                      (("Net", "forward", "eval"), "evaluation"),
+                      (("Net", "backward", "train"), "backward"),
+                      (("SGD", "optimizer", "train"), "optimizer")):
+        share = 100 * sum(own.get(part, 0) for own in book[1:]) / whole
+        assert abs(rows[key]["step_pct"] - share) < 5, (key, share, rows[key])
+    assert sum(rows[key]["step_pct"] for key in rows if key[0] in ("Net", "SGD")) <= 100
+    net = rows["Net", "forward", "train"]
+    # The model's own time is that of its pause.
+    assert net["median_ms"] >= net["self_ms"] > 1
+    for stage, mode in (("forward", "train"), ("forward", "eval"), ("backward", "train")):
+        for column in ("step_pct", "median_ms", "avg_ms", "max_ms", "total_ms"):
+            whole = rows["Net", stage, mode][column]
+            assert all(rows[name, stage, mode][column] <= whole for name in ("one", "two")), column
+
+
+def test_a_part_is_less_than_the_whole(start):
+    """Also where backward was told apart in a few slow steps only."""
+    target = start(torches.Loop, SCRIPT)
+    assert probing(target.pid, "inject", "-D", "torch.budget=100").returncode == 0
+    target.await_collector()
+    target.run("by hand")
+    probing(target.pid, "config", "torch.backward=off")
+    for _ in range(3):
+        target.run("quick")
+    rows = {(row["module"], row["stage"]): row for row in slowest(target, "mode = 'train'")}
+    whole, part = rows["Net", "backward"], rows["two", "backward"]
+    assert 0 < part["calls"] < whole["calls"] / 3
+    for column in ("step_pct", "median_ms", "avg_ms", "max_ms", "total_ms"):
+        assert part[column] <= whole[column], column
+    places = [row["module"] for row in slowest(target, "stage = 'backward'")]
+    assert places[0] == "Net"
+
+
+def test_order_of_backward(loop):
+    """A module's row follows those of the modules inside of it, as in forward: rows are by end."""
+    _, trace, _ = loop.anew("deep")
+    apart = {row["step"] for row in trace if row["operation_name"] == "outer.inner.one.backward"}
+    assert apart
+    for step in apart:
+        rows = [row for row in trace if row["step"] == step and row["stage"] == "backward"]
+        assert [row["module"] for row in rows] == [
+            "outer.inner.two", "outer.inner.one", "outer.inner", "outer.first", "outer", "Outer"]
+        assert [row["seq"] for row in rows] == sorted(row["seq"] for row in rows)
+        inside = sum(row["duration_ms"] for row in rows[:2])
+        assert close(rows[2]["self_ms"], rows[2]["duration_ms"] - inside, 1e-3)
+        assert close(rows[5]["self_ms"], rows[5]["duration_ms"] - rows[4]["duration_ms"], 1e-3)

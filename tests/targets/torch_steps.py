@@ -34,6 +34,22 @@ class Reference(Net):
     pass
 
 
+class Part(nn.Module):
+    def __init__(self, **parts):
+        super().__init__()
+        for name, module in parts.items():
+            self.add_module(name, module)
+
+    def forward(self, x):
+        for module in self.children():
+            x = module(x)
+        return x
+
+
+class Outer(Part):
+    pass
+
+
 class Book:
     """Times are taken around each part, on this thread."""
 
@@ -207,7 +223,7 @@ def reference(steps=8):
     return book.rows
 
 
-def evaluated(steps=6):
+def evaluated(steps=40):
     """A long evaluation after every other step."""
     torch.manual_seed(1)
     model, book = Net(), Book()
@@ -246,6 +262,12 @@ def held():
     return book.rows
 
 
+def deep():
+    """Modules in modules in modules."""
+    inner = Part(one=nn.Linear(8, 8), two=nn.Linear(8, 2))
+    return by_hand(model=Outer(outer=Part(first=nn.Linear(8, 8), inner=inner)), steps=30)
+
+
 def server(threads=4, requests=8):
     """Requests are answered by threads at the same time; each counts its own."""
     model, book = Net(pause=0.003).eval(), []
@@ -281,6 +303,8 @@ JOBS = {
     "gan": gan,
     "reference": reference,
     "evaluated": evaluated,
+    "quick": lambda: by_hand(steps=40, model=Net(pause=0.0001)),
+    "deep": deep,
     "held": held,
     "server": server,
 }

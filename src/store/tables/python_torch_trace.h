@@ -24,6 +24,10 @@
     X(allocated, REAL, "MB", "memory in tensors at the end")                                      \
     X(max_allocated, REAL, "MB", "most that was in tensors so far")                               \
     X(cached, REAL, "MB", "memory held by the allocator")                                         \
-    X(allocated_delta, REAL, "MB", "change of allocated")
+    X(allocated_delta, REAL, "MB", "change of allocated")                                         \
+    X(self_ms, REAL, "ms", "duration_ms without modules inside; NULL: not told apart")            \
+    X(root, NAME, "", "outermost module, or the optimizer; a second one of its class has #2")     \
+    X(mode, NAME, "", "train, eval (no gradients, or eval()), data (called by a data loader)")    \
+    X(tid, INT, "", "thread")
 
 #endif

@@ -56,6 +56,11 @@ uint32_t pb_torch_name(struct pb_torch *t, const char *s, size_t len)
     return 0;
 }
 
+struct pb_torch_thread *pb_torch_thread(struct pb_torch *t)
+{
+    return &t->threads[0];
+}
+
 void pb_torch_put(struct pb_torch *t, struct pb_torch_row *row)
 {
     (void)t;

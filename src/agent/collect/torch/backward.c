@@ -67,11 +67,12 @@ static void note_loss(struct pb_torch *t, struct _object *args)
         pb_torch_loss_add(t, loss);
 }
 
-static void passed(struct pb_torch *t, uint64_t began, uint64_t now, int span)
+static void passed(struct pb_torch *t, uint64_t began, uint64_t now, uint64_t inside, int span)
 {
     t->sums.backwards++;
     if (t->tracing && t->last_root)
-        pb_torch_trace(t, t->last_root, t->stage_backward, t->operation_backward, began, now, span);
+        pb_torch_trace(t, t->last_root, t->stage_backward, t->operation_backward, began, now,
+                       inside, span);
     /* If it was scaled, that will be seen before the step. */
     pb_cuda_arrived(&t->cuda, &t->unscale, true);
     t->unscale = (struct pb_cuda_value){0};
@@ -95,7 +96,7 @@ static struct _object *call(const struct pb_torch *t, struct _object *args, stru
 static struct _object *watch(struct pb_torch *t, struct _object *args, struct _object *kwargs)
 {
     struct _object *result;
-    uint64_t began, now;
+    uint64_t began, now, inside = UINT64_MAX;
     bool noted;
     int span;
 
@@ -110,13 +111,13 @@ static struct _object *watch(struct pb_torch *t, struct _object *args, struct _o
     now = pb_clock_ns();
     ends(t, now, result != NULL);
     if (noted)
-        pb_grad_pass_ends(t, result != NULL);
+        inside = pb_grad_pass_ends(t, result != NULL);
     if (result) {
         if (!t->engine_runs)
             pb_chores_add(t->self, PB_CHORE_COLLECT); /* grad.h has waited for it */
         t->engine_runs = true;
         if (t->on)
-            passed(t, began, now, span);
+            passed(t, began, now, inside, span);
     } else if (t->on) {
         pb_torch_oom_check(t, NULL, began);
     }

@@ -1,6 +1,8 @@
 /* What runs at each call of a module, and rows of python.torch_trace. */
 #include <pthread.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "agent/arch/symver.h"
 #include "agent/arch/ticks.h"
@@ -56,8 +58,10 @@ static struct pb_torch_thread *new_thread(struct pb_torch *t)
 
         if (atomic_exchange(&th->taken, true))
             continue;
-        if (pthread_setspecific(t->key, th) == 0)
+        if (pthread_setspecific(t->key, th) == 0) {
+            th->tid = syscall(SYS_gettid);
             return th;
+        }
         th->taken = false;
         break;
     }
@@ -121,13 +125,23 @@ static bool hold(struct pb_torch *t, struct pb_torch_row *r, int span)
     return true;
 }
 
-void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uint32_t stage,
-                    uint32_t operation, uint64_t began_ns, uint64_t ended_ns, int span)
+static double ms_less(uint64_t ns, uint64_t inside_ns)
 {
+    return ns > inside_ns ? (double)(ns - inside_ns) / 1e6 : 0;
+}
+
+void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uint32_t stage,
+                    uint32_t operation, uint64_t began_ns, uint64_t ended_ns, uint64_t inside_ns,
+                    int span)
+{
+    const struct pb_torch_thread *th = this_thread(t);
     struct pb_torch_row r = {
         .name = names->name, .type = names->type, .stage = stage, .operation = operation,
         .began_ns = began_ns, .ended_ns = ended_ns,
-        .gpu_ms = pb_null_real(), .allocated_mb = t->memory_mb, .delta_mb = pb_null_real()};
+        .gpu_ms = pb_null_real(), .allocated_mb = t->memory_mb, .delta_mb = pb_null_real(),
+        .self_ms = inside_ns != UINT64_MAX ? ms_less(ended_ns - began_ns, inside_ns)
+                                           : pb_null_real(),
+        .root = names->label, .mode = t->mode_train, .tid = th ? th->tid : PB_NULL_INT};
 
     t->sums.rows++;
     if (!hold(t, &r, span))
@@ -157,13 +171,16 @@ static void record_more(struct pb_torch *t, const struct pb_torch_call *c, struc
     pb_torch_put(t, r);
 }
 
-static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torch_module *m,
-                                  uint64_t began_ns, uint64_t ended_ns)
+static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torch_note *n)
 {
+    const struct pb_torch_module *m = n->module;
+
     return (struct pb_torch_row){
         .name = m->name, .type = m->type, .stage = t->stage_forward, .operation = m->operation,
-        .began_ns = began_ns, .ended_ns = ended_ns, .gpu_ms = pb_null_real(),
-        .delta_mb = pb_null_real(), .allocated_mb = t->memory_mb};
+        .began_ns = n->began, .ended_ns = n->ended, .gpu_ms = pb_null_real(),
+        .delta_mb = pb_null_real(), .allocated_mb = t->memory_mb,
+        .self_ms = ms_less(n->ended - n->began, n->inside), .root = n->thread->root,
+        .mode = n->thread->mode, .tid = n->thread->tid};
 }
 
 /* What the clock said some ticks ago. Counters of two processors may differ by a little. */
@@ -177,10 +194,14 @@ static uint64_t clock_then(const struct pb_torch *t, uint64_t now, uint64_t tick
 static struct pb_torch_row row_of_note(const struct pb_torch *t, const struct pb_torch_note *n,
                                        uint64_t now, uint64_t ticks)
 {
-    if (!t->notes_tick)
-        return row_of(t, n->module, n->began, n->ended);
-    return row_of(t, n->module, clock_then(t, now, ticks, n->began),
-                  clock_then(t, now, ticks, n->ended));
+    struct pb_torch_row r = row_of(t, n);
+
+    if (t->notes_tick) {
+        r.began_ns = clock_then(t, now, ticks, n->began);
+        r.ended_ns = clock_then(t, now, ticks, n->ended);
+        r.self_ms *= t->ns_per_tick;
+    }
+    return r;
 }
 
 /*
@@ -202,8 +223,7 @@ void pb_torch_notes_write(struct pb_torch *t)
     t->sums.own_ns += pb_clock_ns() - now;
 }
 
-static void note(struct pb_torch *t, const struct pb_torch_module *m, uint64_t began,
-                 uint64_t ended, bool tick)
+static void note(struct pb_torch *t, const struct pb_torch_note *n, bool tick)
 {
     uint64_t age;
 
@@ -212,22 +232,27 @@ static void note(struct pb_torch *t, const struct pb_torch_module *m, uint64_t b
             pb_torch_notes_write(t);
         t->notes_tick = tick;
     }
-    t->notes[t->nnotes++] = (struct pb_torch_note){began, ended, m};
-    age = ended - t->notes[0].began;
+    t->notes[t->nnotes++] = *n;
+    age = n->ended - t->notes[0].began;
     if (t->nnotes == PB_TORCH_NOTES ||
         (tick ? (double)age * t->ns_per_tick : (double)age) > NOTES_NS)
         pb_torch_notes_write(t);
 }
 
-static void record(struct pb_torch *t, const struct pb_torch_call *c, uint64_t now, bool failed)
+static void record(struct pb_torch *t, const struct pb_torch_thread *th,
+                   const struct pb_torch_call *c, uint64_t now, bool failed)
 {
+    struct pb_torch_note n = {
+        .began = c->began_ns, .ended = now, .module = c->module, .thread = th,
+        .inside = c->inside_ns + (uint64_t)((double)c->inside_ticks * t->ns_per_tick)};
+
     if (__builtin_expect((t->weighing || t->timing) && !failed, 0)) {
-        struct pb_torch_row r = row_of(t, c->module, c->began_ns, now);
+        struct pb_torch_row r = row_of(t, &n);
 
         t->sums.rows++;
         record_more(t, c, &r);
     } else {
-        note(t, c->module, c->began_ns, now, false);
+        note(t, &n, false);
     }
 }
 
@@ -256,15 +281,19 @@ struct root {
     bool training;
 };
 
-static void root_begins(struct pb_torch *t, const struct pb_torch_thread *th,
-                        struct _object *object, struct root *root)
+static void root_begins(struct pb_torch *t, struct pb_torch_thread *th, struct _object *object,
+                        struct pb_torch_module *m, struct root *root)
 {
     uint64_t began = pb_clock_ns();
+    bool in_pass = t->passes && pb_torch_in_pass(t);
 
     /* What a checkpoint computes again is backward's time, what makes a sample that of the data. */
-    root->counts = !th->fetching && pb_torch_makes_steps(t) &&
-                   !(t->passes && pb_torch_in_pass(t));
-    root->training = root->counts && pb_torch_is_training(t, object);
+    root->counts = !th->fetching && !in_pass && pb_torch_makes_steps(t);
+    root->training = in_pass || (!th->fetching && pb_torch_is_training(t, object));
+    th->mode = th->fetching ? t->mode_data : root->training ? t->mode_train : t->mode_eval;
+    if (in_pass && t->last_root)
+        m = t->last_root;
+    th->root = m && t->on ? pb_torch_label(t, m) : PB_NULL_NAME;
     t->sums.own_ns += pb_clock_ns() - began;
 }
 
@@ -337,7 +366,7 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     if (__builtin_expect(t->ranging, 0))
         call.number = pb_grad_state(t->self)->next_number();
     if (call.depth == 0)
-        root_begins(t, th, object, &root);
+        root_begins(t, th, object, call.module, &root);
     th->top = &call;
     th->depth++;
     call.began_ns = pb_clock_ns();
@@ -347,6 +376,8 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     now = pb_clock_ns();
     th->top = call.outer;
     th->depth = call.depth;
+    if (call.outer)
+        call.outer->inside_ns += now - call.began_ns;
     if (__builtin_expect(!result, 0) && t->on)
         pb_torch_oom_check(t, &call, call.began_ns);
     /* The entry may have been given to another module meanwhile, or the collector have left. */
@@ -354,7 +385,7 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
         (call.changes != t->changes && call.module->object != object))
         return result;
     if (tracing && t->tracing) {
-        record(t, &call, now, !result);
+        record(t, th, &call, now, !result);
         if (__builtin_expect(t->ranging && call.number != UINT64_MAX, 0))
             pb_grad_call_ends(t, &call, now, !result);
         if (weighed)
@@ -377,23 +408,28 @@ static struct _object *noted(struct pb_torch *t, struct pb_torch_thread *th, uin
 {
     struct pb_torch_call call = {.outer = th->top, .module = module, .depth = th->depth,
                                  .changes = t->changes, .span = -1, .number = UINT64_MAX};
-    uint64_t began = pb_ticks(), ended;
+    struct pb_torch_note n = {.module = module, .thread = th};
     struct _object *result;
 
+    n.began = pb_ticks();
     th->top = &call;
     th->depth++;
     result = t->call_was(object, args, kwargs);
-    ended = pb_ticks();
+    n.ended = pb_ticks();
     th->top = call.outer;
     th->depth = call.depth;
+    call.outer->inside_ticks += n.ended - n.began;
     if (__builtin_expect(!result, 0) && t->on)
-        pb_torch_oom_check(t, &call, clock_then(t, pb_clock_ns(), ended, began));
+        pb_torch_oom_check(t, &call, clock_then(t, pb_clock_ns(), n.ended, n.began));
     if (!t->on || !t->tracing || (call.changes != t->changes && module->object != object))
         return result;
-    note(t, module, began, ended, true);
+    n.inside = call.inside_ticks;
+    if (__builtin_expect(call.inside_ns != 0, 0))
+        n.inside += (uint64_t)((double)call.inside_ns / t->ns_per_tick);
+    note(t, &n, true);
     t->calls++;
     if (__builtin_expect(entered != 0, 0))
-        pb_torch_take_call(t, AROUND_NS + (double)(began - entered + pb_ticks() - ended) *
+        pb_torch_take_call(t, AROUND_NS + (double)(n.began - entered + pb_ticks() - n.ended) *
                                               t->ns_per_tick);
     return result;
 }
@@ -408,7 +444,7 @@ struct _object *pb_torch_on_call(struct _object *object, struct _object *args,
         return t->call_was(object, args, kwargs);
     if (__builtin_expect(t->hand.pending, 0) && th->depth == 0 && !th->fetching)
         pb_torch_hand_forward(t, object);
-    if (th->depth > 0 && t->ticking && !t->weighing && !t->timing && !t->ranging) {
+    if (th->top && th->depth > 0 && t->ticking && !t->weighing && !t->timing && !t->ranging) {
         uint64_t entered = t->calls % COST_EVERY == 0 ? pb_ticks() : 0;
         struct pb_torch_module *module = pb_torch_module_called(t, object);
 

@@ -31,6 +31,7 @@ enum {
     PB_GRAD_EVENTS = 1 << 12, /* operations of a pass that is timed on a GPU, and one more */
     PB_GRAD_TEST = 24,        /* operations of the test */
     PB_GRAD_BYTES = 384,      /* of an event that are looked at */
+    PB_GRAD_DEPTH = 128,      /* calls within calls */
 };
 
 /* One operation of a pass, in the order in which they began. */
@@ -49,6 +50,7 @@ struct pb_grad_range {
     uint64_t from, to, thread;
     struct pb_torch_module *module;
     const struct _object *object; /* compared, never used */
+    uint32_t label; /* of the outermost call that it was in */
     bool root;
 };
 
@@ -56,6 +58,12 @@ struct pb_grad_range {
 struct pb_grad_hole {
     uint64_t began_ns, ended_ns;
     pthread_t thread;
+};
+
+/* A call whose row comes after those of the calls inside. */
+struct pb_grad_level {
+    const struct pb_grad_range *range;
+    uint64_t inside_ns;
 };
 
 /* What is known of a stream of the GPU; c10::cuda::CUDAStream. */
@@ -96,6 +104,9 @@ struct pb_grad {
     _Atomic uint64_t ended_ns; /* of the last operation */
     uint64_t began_ns;
     const char *spoilt, *spoilt_said;
+    uint32_t nlevels;
+    uint64_t inside_ns; /* of modules whose call was in no other one */
+    struct pb_grad_level levels[PB_GRAD_DEPTH];
 
     /* Time on the GPU. */
     bool timed;
@@ -122,7 +133,8 @@ void pb_grad_call_ends(struct pb_torch *t, const struct pb_torch_call *c, uint64
                        bool failed);
 /* Around one pass. True: it is noted, and ends is to be called. */
 bool pb_grad_pass_begins(struct pb_torch *t);
-void pb_grad_pass_ends(struct pb_torch *t, bool good);
+/* Time of all modules in it but the one that it is named after; UINT64_MAX: not told apart. */
+uint64_t pb_grad_pass_ends(struct pb_torch *t, bool good);
 /* Another one begins meanwhile: inside of it, or in another thread. */
 void pb_grad_pass_disturbed(struct pb_torch *t);
 /* Has torch call us at each operation of a backward pass. */

@@ -97,8 +97,9 @@ void pb_grad_choose(struct pb_torch *t, uint64_t number, uint64_t took)
 }
 
 /* Of a call that failed in part nothing is known. */
-static void note_range(struct pb_grad *g, const struct pb_torch_call *c)
+static void note_range(struct pb_torch *t, struct pb_grad *g, const struct pb_torch_call *c)
 {
+    const struct pb_torch_thread *th = pb_torch_thread(t);
     uint64_t to = g->next_number();
     struct pb_grad_range *r = &g->ranges[g->nranges];
 
@@ -110,6 +111,7 @@ static void note_range(struct pb_grad *g, const struct pb_torch_call *c)
     r->module = c->module;
     r->object = c->module->object;
     r->root = c->depth == 0;
+    r->label = th ? th->root : PB_NULL_NAME;
     g->nranges++;
 }
 
@@ -131,7 +133,7 @@ void pb_grad_call_ends(struct pb_torch *t, const struct pb_torch_call *c, uint64
     if (g->open && c->began_ns >= g->began_ns)
         note_hole(g, c, now);
     else if (!failed)
-        note_range(g, c);
+        note_range(t, g, c);
 }
 
 bool pb_grad_pass_begins(struct pb_torch *t)
@@ -243,42 +245,77 @@ static uint32_t operation_of(struct pb_torch *t, struct pb_torch_module *m)
     return m->backward;
 }
 
-/* From the beginning of its first operation to that of the next one which is not its own. */
-static void write_one(struct pb_torch *t, struct pb_grad *g, const struct pb_grad_range *r,
-                      uint32_t n)
+/* From the beginning of its first operation to that of the next one which is not its own: ns. */
+static uint64_t write_one(struct pb_torch *t, struct pb_grad *g, const struct pb_grad_level *level,
+                          uint32_t n)
 {
+    const struct pb_grad_range *r = level->range;
+    const struct pb_torch_thread *th = pb_torch_thread(t);
     uint32_t from = first_below(g, n, r->to), to = first_below(g, n, r->from);
     const struct pb_grad_node *first = &g->nodes[from], *next = &g->nodes[to];
     uint64_t end = to < n ? next->began_ns : g->ended_ns, holes;
     struct pb_torch_row row = {
         .name = r->module->name, .type = r->module->type, .stage = t->stage_backward,
         .gpu_ms = pb_null_real(), .allocated_mb = t->memory_mb,
-        .delta_mb = pb_null_real()};
+        .delta_mb = pb_null_real(), .root = r->label, .mode = t->mode_train,
+        .tid = th ? th->tid : PB_NULL_INT};
+    uint64_t took;
 
     if (from >= to || first->thread != r->thread || end < first->began_ns)
-        return;
+        return 0;
     holes = in_holes(g, first, end);
     row.operation = operation_of(t, r->module);
     row.began_ns = first->began_ns;
     row.ended_ns = end - holes;
+    took = row.ended_ns - row.began_ns;
+    row.self_ms = took > level->inside_ns ? (double)(took - level->inside_ns) / 1e6 : 0;
     if (!g->timed || holes || !first->timed || (to < n && !next->timed))
         pb_torch_put(t, &row);
     else
         pb_torch_hold(t, &row, g->events[first->event],
                       g->events[to < n ? next->event : g->last_event], &g->nlate);
+    return took;
+}
+
+static bool is_inside(const struct pb_grad_range *r, const struct pb_grad_range *outer)
+{
+    return r->from >= outer->from && r->to <= outer->to && r->thread == outer->thread;
 }
 
 /* The row of the pass as a whole has the name of its last root and stands for it. */
+static void leave_level(struct pb_torch *t, struct pb_grad *g, uint32_t n)
+{
+    struct pb_grad_level *level = &g->levels[--g->nlevels];
+    uint64_t *outer = g->nlevels ? &level[-1].inside_ns : &g->inside_ns;
+
+    if (level->range->root && level->range->module == t->last_root)
+        *outer += level->inside_ns;
+    else
+        *outer += write_one(t, g, level, n);
+}
+
+/*
+ * Ranges are in the order in which the calls ended in forward. Backward ends with what began first,
+ * and with a module after those inside of it.
+ */
 static void write_rows(struct pb_torch *t, struct pb_grad *g)
 {
     uint32_t n = g->spoilt ? 0 : sort_out(g);
 
+    g->nlevels = 0;
+    g->inside_ns = n ? 0 : UINT64_MAX;
     for (uint32_t i = g->nranges; n && i-- > 0;) {
         const struct pb_grad_range *r = &g->ranges[i];
 
-        if (r->module->object == r->object && !(r->root && r->module == t->last_root))
-            write_one(t, g, r, n);
+        if (r->module->object != r->object)
+            continue;
+        while (g->nlevels && (g->nlevels == PB_GRAD_DEPTH ||
+                              !is_inside(r, g->levels[g->nlevels - 1].range)))
+            leave_level(t, g, n);
+        g->levels[g->nlevels++] = (struct pb_grad_level){r, 0};
     }
+    while (g->nlevels)
+        leave_level(t, g, n);
 }
 
 static void say(struct pb_grad *g)
@@ -289,7 +326,7 @@ static void say(struct pb_grad *g)
     pb_collect_say(g->self, "torch_grad", "on", g->spoilt ? g->spoilt : "");
 }
 
-void pb_grad_pass_ends(struct pb_torch *t, bool good)
+uint64_t pb_grad_pass_ends(struct pb_torch *t, bool good)
 {
     struct pb_grad *g = pb_grad_state(t->self);
     uint64_t worked = pb_clock_work_ns(); /* waiting for a processor is not our cost */
@@ -297,8 +334,9 @@ void pb_grad_pass_ends(struct pb_torch *t, bool good)
     double cost;
 
     g->open = false;
+    g->inside_ns = UINT64_MAX;
     if (g->state <= 0)
-        return; /* switched off meanwhile */
+        return UINT64_MAX; /* switched off meanwhile */
     pb_grad_listen(g, false);
     if (g->timed && good) /* else there is an exception */
         pb_grad_gpu_ends(t, g);
@@ -311,4 +349,5 @@ void pb_grad_pass_ends(struct pb_torch *t, bool good)
     g->cost_ns += cost;
     t->spent_ns += (uint64_t)cost;
     g->nholes = 0;
+    return g->inside_ns;
 }

@@ -1,4 +1,5 @@
 /* Which modules there are, and what they are called. */
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/collect/torch/torch.h"
@@ -315,6 +316,49 @@ static struct pb_torch_module *name_tree(struct pb_torch *t, struct _object *roo
         m->has_parameters = parameters;
     }
     return m;
+}
+
+uint32_t pb_torch_numbered(struct pb_torch *t, uint32_t name, uint32_t number)
+{
+    char text[PB_TORCH_PATH + 16];
+    size_t len = 0;
+    const char *s = number > 1 && t->trace ? pb_ring_text(t->trace, name, &len) : NULL;
+    int n;
+
+    if (!s)
+        return name;
+    n = snprintf(text, sizeof text, "%.*s#%u", (int)(len < PB_TORCH_PATH ? len : PB_TORCH_PATH), s,
+                 number);
+    return n > 0 ? pb_torch_name(t, text, (size_t)n) : name;
+}
+
+/* The smallest number that no living module of the class has. What has no parameters has none. */
+static uint32_t number_for(const struct pb_torch *t, const struct pb_torch_module *m)
+{
+    uint32_t number = 1;
+    uint64_t taken = 0;
+
+    if (!m->has_children && !m->has_parameters)
+        return 1;
+    for (uint32_t i = 0; i < t->nmodules; i++) {
+        const struct pb_torch_module *other = &t->modules[i];
+
+        if (other->number && other->number < 64 && other != m && other->type == m->type &&
+            (uintptr_t)other->object > (uintptr_t)GONE)
+            taken |= UINT64_C(1) << other->number;
+    }
+    while (number < 63 && taken >> number & 1)
+        number++;
+    return number;
+}
+
+uint32_t pb_torch_label(struct pb_torch *t, struct pb_torch_module *m)
+{
+    if (!m->label) {
+        m->number = number_for(t, m);
+        m->label = pb_torch_numbered(t, m->type, m->number);
+    }
+    return m->label;
 }
 
 static struct pb_torch_module *name_root(struct pb_torch *t, struct _object *object)

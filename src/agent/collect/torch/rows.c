@@ -31,6 +31,10 @@ static void write_row(struct pb_torch *t, const struct pb_torch_row *r)
     row[AT_max_allocated].d = t->memory_peak_mb;
     row[AT_cached].d = t->cached_mb;
     row[AT_allocated_delta].d = r->delta_mb;
+    row[AT_self_ms].d = r->self_ms;
+    row[AT_root].name = r->root;
+    row[AT_mode].name = r->mode;
+    row[AT_tid].i = r->tid;
     pb_ring_append(t->trace, row);
 }
 

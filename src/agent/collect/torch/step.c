@@ -15,20 +15,25 @@
 /* Or when that one has made none for so long and four of its steps more. */
 #define OTHERS_NS 300000000u
 
-struct _object *pb_torch_main_optimizer(struct pb_torch *t)
+/* Borrowed: what a weak reference is of; NULL when that is gone. */
+static struct _object *object_of(const struct pb_py *py, struct _object *weak)
 {
-    const struct pb_py *py = &t->self->py;
     struct _object *object = NULL;
 
-    if (t->main_weak && py->PyWeakref_GetObject) {
-        object = py->PyWeakref_GetObject(t->main_weak);
-    } else if (t->main_weak) {
-        object = py->PyObject_CallFunctionObjArgs(t->main_weak, NULL);
+    if (weak && py->PyWeakref_GetObject) {
+        object = py->PyWeakref_GetObject(weak);
+    } else if (weak) {
+        object = py->PyObject_CallFunctionObjArgs(weak, NULL);
         py->Py_DecRef(object);
     }
     if (!object)
         py->PyErr_Clear();
     return object != py->none ? object : NULL;
+}
+
+struct _object *pb_torch_main_optimizer(struct pb_torch *t)
+{
+    return object_of(&t->self->py, t->main_weak);
 }
 
 /* Whose steps count: those of the first one, until it is gone or another has long been alone. */
@@ -104,6 +109,42 @@ static void name_optimizer(struct pb_torch *t, struct _object *optimizer)
     py->Py_DecRef(type);
 }
 
+/* Keeps the place: in a free one, or in place of one that is gone. */
+static uint32_t new_label(struct pb_torch *t, struct _object *optimizer)
+{
+    const struct pb_py *py = &t->self->py;
+    struct pb_torch_optimizer *free_one = NULL;
+    uint32_t taken = 0, number = 1;
+
+    for (int i = 0; i < PB_TORCH_OPTIMIZERS; i++) {
+        struct pb_torch_optimizer *o = &t->optimizers[i];
+
+        if (!object_of(py, o->weak))
+            free_one = free_one ? free_one : o;
+        else if (o->type == t->optimizer_name)
+            taken |= 1u << o->number;
+    }
+    if (!free_one)
+        return t->optimizer_name;
+    while (taken >> number & 1)
+        number++;
+    py->Py_DecRef(free_one->weak);
+    *free_one = (struct pb_torch_optimizer){
+        .weak = py->PyWeakref_NewRef(optimizer, NULL), .type = t->optimizer_name,
+        .number = number, .label = pb_torch_numbered(t, t->optimizer_name, number)};
+    py->PyErr_Clear();
+    return free_one->label;
+}
+
+/* Of several optimizers of one class each has a name of its own. Its class has been named. */
+static uint32_t label_of(struct pb_torch *t, struct _object *optimizer)
+{
+    for (int i = 0; i < PB_TORCH_OPTIMIZERS && t->optimizers[i].weak; i++)
+        if (object_of(&t->self->py, t->optimizers[i].weak) == optimizer)
+            return t->optimizers[i].label;
+    return new_label(t, optimizer);
+}
+
 /* A closure runs the model inside of step(): that has rows of its own. */
 static void trace_optimizer(struct pb_torch *t, struct _object *optimizer, uint64_t own_ns,
                             bool alone)
@@ -112,9 +153,10 @@ static void trace_optimizer(struct pb_torch *t, struct _object *optimizer, uint6
 
     name_optimizer(t, optimizer);
     names.name = names.type = t->optimizer_name;
+    names.label = label_of(t, optimizer);
     if (t->on)
         pb_torch_trace(t, &names, t->stage_optimizer, t->optimizer_operation,
-                       t->optimizer_began_ns, t->optimizer_began_ns + own_ns,
+                       t->optimizer_began_ns, t->optimizer_began_ns + own_ns, 0,
                        alone ? t->optimizer_span : -1);
 }
 
@@ -368,4 +410,10 @@ void pb_torch_steps_leave(struct pb_torch *t)
     t->seat = (struct pb_torch_seat){0};
     t->named_type = NULL;
     t->main_weak = NULL;
+    for (int i = 0; i < PB_TORCH_OPTIMIZERS; i++) {
+        struct _object *weak = t->optimizers[i].weak;
+
+        t->optimizers[i] = (struct pb_torch_optimizer){0};
+        py->Py_DecRef(weak);
+    }
 }

@@ -67,6 +67,9 @@ static void begin(struct pb_torch *t)
     t->stage_backward = name_of(t, "backward");
     t->stage_optimizer = name_of(t, "optimizer");
     t->operation_backward = name_of(t, "backward");
+    t->mode_train = name_of(t, "train");
+    t->mode_eval = name_of(t, "eval");
+    t->mode_data = name_of(t, "data");
     t->wall_offset_ns = pb_clock_wall_ns() - (int64_t)now;
     t->attached_ns = now;
     t->step_end_ns = t->optimizer_began_ns = 0;
@@ -193,6 +196,7 @@ static void forked(struct pb_self *self)
     t->listener = NULL; /* the parent's profile */
     t->profiling = t->step_profiled = false;
     t->named_type = NULL;
+    memset(t->optimizers, 0, sizeof t->optimizers);
     t->statm = -1; /* the parent's */
     t->late_n = t->held_n = t->spans_held = t->nnotes = 0;
     t->hand = (struct pb_torch_hand){0};

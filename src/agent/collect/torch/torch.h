@@ -39,6 +39,7 @@ enum {
     PB_TORCH_THREADS = 64,      /* that call modules at the same time */
     PB_TORCH_PATH = 256,        /* bytes of a dotted name */
     PB_TORCH_FEEDS = 8,         /* sets of data in use at once */
+    PB_TORCH_OPTIMIZERS = 16,   /* that are told apart */
     PB_TORCH_AHEAD = 64,        /* batches that a loop has fetched for one step */
     PB_TORCH_COMING = 8,        /* losses of one step that are on their way at once */
     PB_TORCH_LATE = 64,         /* steps whose loss is still on its way */
@@ -75,6 +76,8 @@ struct pb_torch_module {
     struct _object *weak;
     uint32_t name, type, operation; /* dictionary numbers in the ring */
     uint32_t backward;              /* the same for its backward; 0: not made yet */
+    uint32_t label;                 /* as an outermost one; 0: not made yet */
+    uint32_t number;                /* among those of its class that have a label */
     uint32_t walk; /* the last one that came by */
     bool root, has_children;
     bool has_parameters; /* of its own */
@@ -98,6 +101,7 @@ struct pb_torch_call {
     double memory_mb; /* at the beginning, where it is measured */
     double inner_mb;  /* what calls inside have left */
     uint64_t number;  /* of the next operation that torch records, in a step that is noted */
+    uint64_t inside_ns, inside_ticks; /* time of calls inside, by either clock */
 };
 
 /*
@@ -117,6 +121,8 @@ struct pb_torch_thread {
     struct pb_torch_call *top;
     uint32_t depth;
     uint32_t fetching; /* calls of a data loader that it is in */
+    uint32_t root, mode; /* names of its outermost call and what that is for */
+    int64_t tid;
 };
 
 /* What happened since the last step ended. */
@@ -135,7 +141,9 @@ struct pb_torch_sums {
  */
 struct pb_torch_note {
     uint64_t began, ended;
+    uint64_t inside; /* time of calls inside */
     const struct pb_torch_module *module;
+    const struct pb_torch_thread *thread; /* still in the same outermost call */
 };
 
 /* A row of python.torch_trace. */
@@ -144,6 +152,9 @@ struct pb_torch_row {
     int64_t step, seq;
     uint64_t began_ns, ended_ns;
     double gpu_ms, allocated_mb, delta_mb;
+    double self_ms;
+    uint32_t root, mode;
+    int64_t tid;
 };
 
 /* What the loaders have given to a step, as far as it has come. */
@@ -202,6 +213,12 @@ struct pb_torch_feed {
     bool ended;   /* the pass came to its end */
     bool greedy;  /* a step takes all that is there */
     int64_t sizes[PB_TORCH_AHEAD]; /* batches that no step has taken yet */
+};
+
+/* One that has made steps. */
+struct pb_torch_optimizer {
+    struct _object *weak; /* NULL: free */
+    uint32_t type, number, label;
 };
 
 /* Where the optimizer was in the call that made the last step (frame.c). */
@@ -267,6 +284,7 @@ struct pb_torch {
     uint32_t walk;
     uint32_t strays, strays_due; /* modules in no tree, and when to look at the tree again */
     uint32_t stage_forward, stage_backward, stage_optimizer, operation_backward;
+    uint32_t mode_train, mode_eval, mode_data;
 
     /* Steps. */
     int64_t step, epoch, seq;
@@ -288,6 +306,7 @@ struct pb_torch {
     struct pb_torch_sums sums;
     struct _object *main_weak; /* of the optimizer whose steps count */
     struct _object *named_type; /* an optimizer's, whose names are these */
+    struct pb_torch_optimizer optimizers[PB_TORCH_OPTIMIZERS];
     uint32_t optimizer_name, optimizer_operation;
     uint64_t optimizer_began_ns;
     struct pb_torch_part optimizer_part;
@@ -401,9 +420,10 @@ struct _object *pb_torch_on_call(struct _object *module, struct _object *args,
                                  struct _object *kwargs);
 /* Begins what is not a module's call: a span of the GPU, or -1. */
 int pb_torch_span_begins(struct pb_torch *t);
-/* A row of python.torch_trace, now or when the span's time is known. */
+/* A row of python.torch_trace, now or when the span's time is known. UINT64_MAX: not known. */
 void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uint32_t stage,
-                    uint32_t operation, uint64_t began_ns, uint64_t ended_ns, int span);
+                    uint32_t operation, uint64_t began_ns, uint64_t ended_ns, uint64_t inside_ns,
+                    int span);
 /* Gives the calls that are over their rows: before any other row, before the step changes. */
 void pb_torch_notes_write(struct pb_torch *t);
 /* What is known of this thread; NULL: there are too many. */
@@ -435,6 +455,10 @@ struct pb_torch_module *pb_torch_module_meet(struct pb_torch *t, struct _object 
                                              const struct pb_torch_call *outer);
 /* Forgets all modules: they belong to a ring that is gone, or the collector leaves. */
 void pb_torch_modules_forget(struct pb_torch *t);
+/* The name of a module as an outermost one. */
+uint32_t pb_torch_label(struct pb_torch *t, struct pb_torch_module *m);
+/* "text", or "text#2" and so on; of the ring's dictionary. */
+uint32_t pb_torch_numbered(struct pb_torch *t, uint32_t name, uint32_t number);
 /* Dictionary number of a class's name, or PB_NULL_NAME. ret: the text's first bytes, or NULL. */
 uint32_t pb_torch_type_name(struct pb_torch *t, struct _object *object, char *ret, size_t *ret_len);
 uint32_t pb_torch_name(struct pb_torch *t, const char *s, size_t len);
