@@ -1,4 +1,4 @@
--- training_logs: progress of training, one row a step
+-- training_logs: progress of training, one row a step of an optimizer
 --   timestamp      TIME       when the step ended
 --   epoch          INT        passes over the training data that ended before
 --   step           INT        training step
@@ -15,9 +15,14 @@
 --   batch_size     INT        samples of the step
 --   samples_per_s  REAL       samples in a second
 --   profiled       BOOL       torch's profiler ran in it (`probing PID profile`): it is slower
+--   model          NAME       outermost module that was trained; a second one of its class has #2
+--   optimizer      NAME       its class; of a second one of it with #2; NULL: by hand
+--   step_source    NAME       who counts steps: optimizer, injection (from 0 on)
+--   epoch_source   NAME       who counts epochs: sampler, injection (from 0 on)
 --   host           NAME       machine
 --   pid            INT        process id
 --   rank           INT        rank in its job, if it has one
 SELECT timestamp, epoch, step, loss, lr, grad_norm, step_ms, data_ms, forward_ms, backward_ms,
-       optimizer_ms, comm_ms, other_ms, batch_size, samples_per_s, profiled, host, pid, rank
+       optimizer_ms, comm_ms, other_ms, batch_size, samples_per_s, profiled, model, optimizer,
+       step_source, epoch_source, host, pid, rank
 FROM python.training_logs

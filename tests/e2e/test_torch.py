@@ -120,11 +120,17 @@ def test_closures(loop):
 
 
 def test_two_optimizers(loop):
-    """The steps of the first one count."""
+    """The steps of the first one count; each has its own losses and its own model."""
     book, trace, logs = loop.anew("two")
+    for number, name in ((0, ""), (1, "#2")):
+        rows = [row for row in logs if row["optimizer"] == "SGD" + name]
+        assert len(rows) >= 7 + (not number)
+        assert all(close(own["lr"], row["lr"]) and close(own["loss"], row["loss"])
+                   for own, row in zip(book[number::2], rows))
+        assert {row["model"] for row in rows} == {"Net" + name}
+    logs = [row for row in logs if row["optimizer"] == "SGD"]
     assert [row["step"] for row in logs] == list(range(8))
-    assert all(close(own["lr"], row["lr"]) and close(own["loss"], row["loss"])
-               for own, row in zip(book[::2], logs))
+    assert {row["root"] for row in of(trace, "SGD", "optimizer")} == {"SGD", "SGD#2"}
     assert len(of(trace, "SGD", "optimizer")) == 15
 
 

@@ -122,6 +122,38 @@ def test_a_step_that_was_under_way(loop):
     check_sums(logs)
 
 
+def test_two_models_of_a_class(loop):
+    """Each has a name, as each optimizer has; no loss is nowhere."""
+    book, trace, logs = loop.anew("gan")
+    judge = [row for row in logs if row["optimizer"] == "Adam"]
+    maker = [row for row in logs if row["optimizer"] == "Adam#2"]
+    assert len(judge) == len(book) and len(maker) >= len(book) - 1
+    assert all(close(sum(own["judge"]), row["loss"]) for own, row in zip(book, judge))
+    assert all(close(own["maker"], row["loss"]) for own, row in zip(book, maker))
+    assert {row["model"] for row in judge} == {"Net"}
+    assert {row["model"] for row in maker} == {"Net#2"}
+    assert all(close(row["lr"], 0.002) for row in judge)
+    assert all(close(row["lr"], 0.001) for row in maker)
+    check_sums(judge)
+    assert all(row["step_source"] == "optimizer" for row in logs)
+    for root, calls in (("Net", 3), ("Net#2", 1)):
+        rows = [row for row in of(trace, "Net") if row["root"] == root and row["step"] == 4]
+        assert len(rows) == calls
+        assert len([row for row in of(trace, "one") if row["root"] == root and
+                    row["step"] == 4]) == calls
+
+
+def test_epochs_of_a_sampler(loop):
+    """What the program tells the sampler is the epoch, whenever the agent came."""
+    book, _, logs = loop.anew("resumed")
+    assert [row["epoch"] for row in logs] == [own["epoch"] for own in book]
+    assert {row["epoch_source"] for row in logs} == {"sampler"}
+    assert {row["step_source"] for row in logs} == {"injection"}
+    book, _, logs = loop.anew("forgotten")
+    assert [row["epoch"] for row in logs] == [own["epoch"] for own in book]
+    assert {row["epoch_source"] for row in logs} == {"injection"}
+
+
 def slowest(target, where="true"):
     answer = probing(target.pid, "query", "-f", "json",
                      "SELECT * FROM slowest_modules WHERE " + where)

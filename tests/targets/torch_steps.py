@@ -160,6 +160,26 @@ def transforms(epochs=2):
     return book.rows
 
 
+def sampled(first, told=True, epochs=3):
+    """Goes on with an epoch that is not the first one; whether or not the sampler is told."""
+    from torch.utils.data.distributed import DistributedSampler
+    torch.manual_seed(1)
+    model, book, images = Net(), Book(), Images()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sampler = DistributedSampler(images, num_replicas=2, rank=0)
+    loader = DataLoader(images, batch_size=4, sampler=sampler)
+    for epoch in range(first, first + epochs):
+        if told:
+            sampler.set_epoch(epoch)
+        for x, y in loader:
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            book.backward(loss)
+            optimizer.step()
+            book.step(epoch=epoch)
+    return book.rows
+
+
 def closures(kind="SGD", steps=8):
     """Forward, backward and the data happen inside of the optimizer's step, which is short."""
     torch.manual_seed(1)
@@ -302,6 +322,8 @@ JOBS = {
     "closures again": lambda: closures("LBFGS"),
     "gan": gan,
     "reference": reference,
+    "resumed": lambda: sampled(7),
+    "forgotten": lambda: sampled(0, told=False),
     "evaluated": evaluated,
     "quick": lambda: by_hand(steps=40, model=Net(pause=0.0001)),
     "deep": deep,

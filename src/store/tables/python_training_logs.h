@@ -8,7 +8,7 @@
 #define PB_STORE_TABLES_PYTHON_TRAINING_LOGS_H
 
 #define PB_PYTHON_TRAINING_LOGS_NAME "python.training_logs"
-#define PB_PYTHON_TRAINING_LOGS_DOC "progress of training, one row a step"
+#define PB_PYTHON_TRAINING_LOGS_DOC "progress of training, one row a step of an optimizer"
 
 /* X(column, type, unit, doc) */
 #define PB_PYTHON_TRAINING_LOGS(X)                                                                \
@@ -27,6 +27,10 @@
     X(other_ms, REAL, "ms", "the rest: the loop's own code, evaluation")                          \
     X(batch_size, INT, "", "samples of the step")                                                 \
     X(samples_per_s, REAL, "", "samples in a second")                                             \
-    X(profiled, BOOL, "", "torch's profiler ran in it (`probing PID profile`): it is slower")
+    X(profiled, BOOL, "", "torch's profiler ran in it (`probing PID profile`): it is slower")      \
+    X(model, NAME, "", "outermost module that was trained; a second one of its class has #2")     \
+    X(optimizer, NAME, "", "its class; of a second one of it with #2; NULL: by hand")             \
+    X(step_source, NAME, "", "who counts steps: optimizer, injection (from 0 on)")                \
+    X(epoch_source, NAME, "", "who counts epochs: sampler, injection (from 0 on)")
 
 #endif

@@ -78,6 +78,26 @@ static int64_t number_of(const struct pb_py *py, struct _object *iterator)
     return n;
 }
 
+/* What a sampler has been told by set_epoch(), or counts itself; -1: it does not know. */
+static int64_t epoch_of(const struct pb_py *py, struct _object *iterator)
+{
+    struct _object *batches = py->PyObject_GetAttrString(iterator, "_index_sampler");
+    struct _object *sampler = batches ? py->PyObject_GetAttrString(batches, "sampler") : NULL;
+    struct _object *epoch = NULL;
+    int64_t n = -1;
+
+    py->PyErr_Clear();
+    if (sampler || batches)
+        epoch = py->PyObject_GetAttrString(sampler ? sampler : batches, "epoch");
+    if (epoch)
+        n = py->PyLong_AsLongLong(epoch);
+    py->PyErr_Clear();
+    py->Py_DecRef(epoch);
+    py->Py_DecRef(sampler);
+    py->Py_DecRef(batches);
+    return n >= 0 ? n : -1;
+}
+
 /* The one for this data, or in place of the one that was not asked for longest. */
 static struct pb_torch_feed *feed_for(struct pb_torch *t, struct _object *data)
 {
@@ -93,7 +113,7 @@ static struct pb_torch_feed *feed_for(struct pb_torch *t, struct _object *data)
     }
     if (t->main_feed == old)
         t->main_feed = NULL;
-    *old = (struct pb_torch_feed){.data = data};
+    *old = (struct pb_torch_feed){.data = data, .epoch = -1, .epoch_before = -1};
     return old;
 }
 
@@ -118,6 +138,8 @@ static struct pb_torch_feed *feed_of(struct pb_torch *t, struct _object *iterato
             f->pass++;
             f->before = f->began;
             f->began = t->asked;
+            f->epoch_before = f->epoch;
+            f->epoch = epoch_of(py, iterator);
             f->trains = f->ended = false;
             f->nsizes = 0;
         }
@@ -254,6 +276,13 @@ static void count_epoch(struct pb_torch *t)
         return;
     if (m && (f != m || f->pass != t->main_pass))
         t->epoch++;
+    /* One that says the same of two passes is not told by the program; 0 may be that, too. */
+    if (f->epoch > 0 && f->epoch != f->epoch_before) {
+        t->epoch = f->epoch;
+        t->epoch_source = PB_TORCH_BY_SAMPLER;
+    } else if (f != m || f->pass != t->main_pass) {
+        t->epoch_source = PB_TORCH_BY_INJECTION;
+    }
     t->main_feed = f;
     t->main_pass = f->pass;
 }

@@ -14,6 +14,8 @@
 
 /* Parameters that are looked at for one with a gradient. */
 #define LOOK_MAX 256
+/* And for whose one is. */
+#define WHOSE_MAX 16384
 #define DEPTH_MAX 48
 /* So long after the last backward, and four steps more, its step has ended. */
 #define LONG_NS UINT64_C(1000000000)
@@ -41,29 +43,44 @@ static struct _object *gradient_of(const struct pb_py *py, struct _object *param
     return NULL;
 }
 
-/* The values of a dictionary: parameters of a module, or modules in it. *left: how many more. */
-static struct _object *with_gradient(struct pb_torch *t, struct _object *module, int depth,
-                                     int *left);
+/* A parameter that is looked for in a tree of modules: this one, or NULL: one with a gradient. */
+struct search {
+    struct _object *wanted;
+    int left; /* how many more are looked at */
+};
 
+static struct _object *find_in(struct pb_torch *t, struct _object *module, int depth,
+                               struct search *s);
+
+static bool is_it(const struct pb_py *py, struct _object *parameter, struct search *s)
+{
+    struct _object *grad;
+
+    s->left--;
+    if (s->wanted)
+        return parameter == s->wanted;
+    grad = gradient_of(py, parameter);
+    py->Py_DecRef(grad);
+    return grad != NULL;
+}
+
+/* The values of a dictionary: parameters of a module, or modules in it. */
 static struct _object *among(struct pb_torch *t, struct _object *module, const char *which,
-                             int depth, int *left)
+                             int depth, struct search *s)
 {
     const struct pb_py *py = &t->self->py;
     struct _object *dict = py->PyObject_GetAttrString(module, which), *key, *value, *found = NULL;
     bool modules = which[1] == 'm';
     ssize_t at = 0;
 
-    while (dict && !found && *left > 0 && py->PyDict_Next(dict, &at, &key, &value)) {
-        struct _object *grad = NULL;
-
+    while (dict && !found && s->left > 0 && py->PyDict_Next(dict, &at, &key, &value)) {
         if (value == py->none)
             continue;
         py->Py_IncRef(value);
         if (modules)
-            found = with_gradient(t, value, depth + 1, left);
-        else if (--*left >= 0 && (grad = gradient_of(py, value)))
+            found = find_in(t, value, depth + 1, s);
+        else if (is_it(py, value, s))
             found = value;
-        py->Py_DecRef(grad);
         if (found != value)
             py->Py_DecRef(value);
     }
@@ -72,15 +89,37 @@ static struct _object *among(struct pb_torch *t, struct _object *module, const c
     return found;
 }
 
-/* The first parameter of a module that has a gradient; a new reference, or NULL. */
-static struct _object *with_gradient(struct pb_torch *t, struct _object *module, int depth,
-                                     int *left)
+/* The first that fits; a new reference, or NULL. */
+static struct _object *find_in(struct pb_torch *t, struct _object *module, int depth,
+                               struct search *s)
 {
-    struct _object *found = depth < DEPTH_MAX ? among(t, module, "_parameters", depth, left) : NULL;
+    struct _object *found = depth < DEPTH_MAX ? among(t, module, "_parameters", depth, s) : NULL;
 
     if (!found && depth < DEPTH_MAX)
-        found = among(t, module, "_modules", depth, left);
+        found = among(t, module, "_modules", depth, s);
     return found;
+}
+
+uint32_t pb_torch_model_with(struct pb_torch *t, struct _object *parameter)
+{
+    const struct pb_py *py = &t->self->py;
+    struct search s = {parameter, WHOSE_MAX};
+    uint32_t n = t->nmodules;
+
+    for (uint32_t i = 0; i < n && i < t->nmodules && s.left > 0; i++) {
+        uint32_t label = t->modules[i].label;
+        struct _object *module = t->modules[i].object, *found;
+
+        if (!label || (uintptr_t)module <= 1)
+            continue;
+        py->Py_IncRef(module);
+        found = find_in(t, module, 0, &s);
+        py->Py_DecRef(module);
+        py->Py_DecRef(found);
+        if (found)
+            return label;
+    }
+    return PB_NULL_NAME;
 }
 
 /* Borrowed: what the backward pass is of, or NULL. */
@@ -124,13 +163,13 @@ static void note_probe(struct pb_torch *t)
     const struct pb_py *py = &t->self->py;
     struct pb_torch_hand *h = &t->hand;
     struct _object *parameter = alive(py, h->weak), *model = model_of(t), *grad, *old = h->weak;
-    int left = LOOK_MAX;
+    struct search s = {NULL, LOOK_MAX};
 
     grad = parameter ? gradient_of(py, parameter) : NULL;
     if (!grad) {
         py->Py_DecRef(parameter);
         py->Py_IncRef(model);
-        parameter = model ? with_gradient(t, model, 0, &left) : NULL;
+        parameter = model ? find_in(t, model, 0, &s) : NULL;
         py->Py_DecRef(model);
         grad = parameter ? gradient_of(py, parameter) : NULL;
         h->weak = parameter ? py->PyWeakref_NewRef(parameter, NULL) : NULL;
@@ -162,14 +201,14 @@ static void look_back(struct pb_torch *t)
 {
     const struct pb_py *py = &t->self->py;
     struct _object *model = model_of(t), *found;
-    int left = LOOK_MAX;
+    struct search s = {NULL, LOOK_MAX};
 
     if (!model)
         return;
     py->Py_IncRef(model);
-    found = with_gradient(t, model, 0, &left);
+    found = find_in(t, model, 0, &s);
     py->Py_DecRef(model);
-    t->loss_whole = !found && left < LOOK_MAX;
+    t->loss_whole = !found && s.left < LOOK_MAX;
     py->Py_DecRef(found);
 }
 

@@ -26,6 +26,7 @@ static const struct pb_ring_spec table = {
     .columns = columns,
     .ncolumns = sizeof columns / sizeof *columns,
     .rows = 16384,
+    .dict_bytes = 16 << 10,
     .flags = PB_RING_KEEP,
 };
 
@@ -148,6 +149,35 @@ static void fill_parts(struct pb_torch *t, union pb_cell *row, uint64_t took, ui
     row[PB_TORCH_LOG_comm_ms] = real(ms(comm_ns + pb_comm_gpu_window_ns(t->self)));
 }
 
+/* A name of the other ring in this one; mostly the same one as the last time. */
+static uint32_t rename_to(struct pb_torch *t, int which, uint32_t name)
+{
+    struct pb_torch_renamed *r = &t->renamed[which];
+    size_t len = 0;
+    const char *s;
+
+    if (r->from != name || !name) {
+        s = name && t->trace ? pb_ring_text(t->trace, name, &len) : NULL;
+        *r = (struct pb_torch_renamed){name, s && t->logs ? pb_ring_name(t->logs, s, len)
+                                                          : PB_NULL_NAME};
+    }
+    return r->to;
+}
+
+/* Which model, which optimizer, and which numbers these are. */
+static void fill_names(struct pb_torch *t, union pb_cell *row, struct _object *optimizer)
+{
+    const struct pb_torch_optimizer *o = optimizer ? pb_torch_optimizer(t, optimizer) : NULL;
+    uint32_t model = o ? o->model : PB_NULL_NAME;
+
+    if (!model && t->last_root)
+        model = t->last_root->label;
+    row[PB_TORCH_LOG_model].name = rename_to(t, 0, model);
+    row[PB_TORCH_LOG_optimizer].name = rename_to(t, 1, o ? o->label : PB_NULL_NAME);
+    row[PB_TORCH_LOG_step_source].name = t->sources[t->step_source];
+    row[PB_TORCH_LOG_epoch_source].name = t->sources[t->epoch_source];
+}
+
 static void fill_row(struct pb_torch *t, union pb_cell *row, struct _object *optimizer,
                      uint64_t now)
 {
@@ -167,6 +197,7 @@ static void fill_row(struct pb_torch *t, union pb_cell *row, struct _object *opt
     row[PB_TORCH_LOG_step].i = t->step;
     row[PB_TORCH_LOG_lr] = real(optimizer ? learning_rate(t, optimizer) : pb_null_real());
     row[PB_TORCH_LOG_profiled].b = t->step_profiled;
+    fill_names(t, row, optimizer);
     fill_parts(t, row, took, fed.data_ns, comm_of_step(t, by_hand ? pb_clock_ns() : now));
     row[PB_TORCH_LOG_batch_size].i = batch ? batch : PB_NULL_INT;
     row[PB_TORCH_LOG_samples_per_s] =
@@ -253,16 +284,10 @@ static bool write_at_once(struct pb_torch *t, struct _object *optimizer, uint64_
     return true;
 }
 
-/* The values belong to the row from now on. */
-static void write_row(struct pb_torch *t, struct _object *optimizer, uint64_t now)
+/* Behind those that wait. The values belong to the row from now on. */
+static void write_late(struct pb_torch *t, struct pb_torch_late *l, struct _object *optimizer,
+                       uint64_t now)
 {
-    struct pb_torch_late *l;
-
-    pb_torch_logs_poll(t, false);
-    if (write_at_once(t, optimizer, now))
-        return;
-    l = &t->late[(t->late_at + t->late_n) % PB_TORCH_LATE];
-    fill_row(t, l->row, optimizer, now);
     take_scale(t, l, optimizer);
     l->ended_ns = now;
     take_loss(&l->loss, &t->loss);
@@ -272,13 +297,86 @@ static void write_row(struct pb_torch *t, struct _object *optimizer, uint64_t no
     pb_torch_logs_poll(t, false);
 }
 
+static void write_row(struct pb_torch *t, struct _object *optimizer, uint64_t now)
+{
+    struct pb_torch_late *l;
+
+    t->other.pending = false; /* one that was made with the same loss */
+    pb_torch_logs_poll(t, false);
+    if (write_at_once(t, optimizer, now))
+        return;
+    l = &t->late[(t->late_at + t->late_n) % PB_TORCH_LATE];
+    fill_row(t, l->row, optimizer, now);
+    write_late(t, l, optimizer, now);
+}
+
+/* Times are those of the whole step, and in the row of that. */
+void pb_torch_step_other(struct pb_torch *t, struct _object *optimizer, uint64_t now)
+{
+    static const int times[] = {
+        PB_TORCH_LOG_step_ms, PB_TORCH_LOG_data_ms, PB_TORCH_LOG_forward_ms,
+        PB_TORCH_LOG_backward_ms, PB_TORCH_LOG_optimizer_ms, PB_TORCH_LOG_comm_ms,
+        PB_TORCH_LOG_other_ms, PB_TORCH_LOG_samples_per_s, PB_TORCH_LOG_grad_norm};
+    const struct pb_py *py = &t->self->py;
+    union pb_cell *row = t->other.row;
+    struct _object *old = t->other.weak;
+
+    if (t->other.pending || !t->logs)
+        return;
+    row[PB_TORCH_LOG_timestamp].i = (int64_t)now + t->wall_offset_ns;
+    row[PB_TORCH_LOG_epoch].i = t->epoch;
+    row[PB_TORCH_LOG_step].i = t->step;
+    row[PB_TORCH_LOG_lr] = real(learning_rate(t, optimizer));
+    row[PB_TORCH_LOG_batch_size].i = PB_NULL_INT;
+    row[PB_TORCH_LOG_profiled].b = t->step_profiled;
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        row[times[i]] = real(pb_null_real());
+    fill_names(t, row, optimizer);
+    t->other.weak = py->PyWeakref_NewRef(optimizer, NULL);
+    py->PyErr_Clear();
+    py->Py_DecRef(old);
+    t->other.ended_ns = now;
+    t->other.pending = true;
+}
+
+void pb_torch_other_write(struct pb_torch *t)
+{
+    const struct pb_py *py = &t->self->py;
+    struct pb_torch_late *l;
+    struct _object *optimizer;
+
+    t->other.pending = false;
+    if (!t->logs || !t->other.weak)
+        return;
+    pb_torch_logs_poll(t, t->late_n == PB_TORCH_LATE);
+    optimizer = py->PyObject_CallFunctionObjArgs(t->other.weak, NULL);
+    py->PyErr_Clear();
+    l = &t->late[(t->late_at + t->late_n) % PB_TORCH_LATE];
+    memcpy(l->row, t->other.row, sizeof l->row);
+    write_late(t, l, optimizer != py->none ? optimizer : NULL, t->other.ended_ns);
+    py->Py_DecRef(optimizer);
+}
+
+static void open_ring(struct pb_torch *t)
+{
+    static const char *const names[] = {
+#define X(id, name) name,
+        PB_TORCH_SOURCE(X)
+#undef X
+    };
+
+    t->logs = pb_collect_ring(t->self, &table);
+    for (int i = 0; i < PB_TORCH_SOURCES; i++)
+        t->sources[i] = t->logs ? pb_ring_name(t->logs, names[i], strlen(names[i])) : 0;
+}
+
 static void step_ended(struct pb_torch *t, struct _object *optimizer, uint64_t now,
                        uint64_t began)
 {
     uint64_t took = t->step_end_ns ? now - t->step_end_ns : 0;
 
     if (!t->logs)
-        t->logs = pb_collect_ring(t->self, &table);
+        open_ring(t);
     write_row(t, optimizer, now);
     t->step_profiled = t->profiling;
     t->step_end_ns = now;

@@ -109,8 +109,30 @@ static void name_optimizer(struct pb_torch *t, struct _object *optimizer)
     py->Py_DecRef(type);
 }
 
-/* Keeps the place: in a free one, or in place of one that is gone. */
-static uint32_t new_label(struct pb_torch *t, struct _object *optimizer)
+/* The model that its first parameter is of. */
+static uint32_t model_of(struct pb_torch *t, struct _object *optimizer)
+{
+    const struct pb_py *py = &t->self->py;
+    struct _object *groups = py->PyObject_GetAttr(optimizer, t->word_groups), *first = NULL;
+    struct _object *group = groups && py->PyList_Size(groups) > 0 ? py->PyList_GetItem(groups, 0)
+                                                                  : NULL;
+    struct _object *all = group ? py->PyDict_GetItemString(group, "params") : NULL;
+    uint32_t label = PB_NULL_NAME;
+
+    if (all && py->PyList_Size(all) > 0)
+        first = py->PyList_GetItem(all, 0);
+    py->PyErr_Clear();
+    if (first) {
+        py->Py_IncRef(first);
+        label = pb_torch_model_with(t, first);
+        py->Py_DecRef(first);
+    }
+    py->Py_DecRef(groups);
+    return label;
+}
+
+/* In a free place, or in that of one that is gone. NULL: there is none. */
+static struct pb_torch_optimizer *add(struct pb_torch *t, struct _object *optimizer)
 {
     const struct pb_py *py = &t->self->py;
     struct pb_torch_optimizer *free_one = NULL;
@@ -125,24 +147,31 @@ static uint32_t new_label(struct pb_torch *t, struct _object *optimizer)
             taken |= 1u << o->number;
     }
     if (!free_one)
-        return t->optimizer_name;
+        return NULL;
     while (taken >> number & 1)
         number++;
     py->Py_DecRef(free_one->weak);
     *free_one = (struct pb_torch_optimizer){
         .weak = py->PyWeakref_NewRef(optimizer, NULL), .type = t->optimizer_name,
         .number = number, .label = pb_torch_numbered(t, t->optimizer_name, number)};
+    free_one->model = model_of(t, optimizer);
     py->PyErr_Clear();
-    return free_one->label;
+    return free_one;
 }
 
-/* Of several optimizers of one class each has a name of its own. Its class has been named. */
-static uint32_t label_of(struct pb_torch *t, struct _object *optimizer)
+/* Of several optimizers of one class each has a name of its own. */
+const struct pb_torch_optimizer *pb_torch_optimizer(struct pb_torch *t,
+                                                    struct _object *optimizer)
 {
+    static const struct pb_torch_optimizer none;
+    struct pb_torch_optimizer *o;
+
     for (int i = 0; i < PB_TORCH_OPTIMIZERS && t->optimizers[i].weak; i++)
         if (object_of(&t->self->py, t->optimizers[i].weak) == optimizer)
-            return t->optimizers[i].label;
-    return new_label(t, optimizer);
+            return &t->optimizers[i];
+    name_optimizer(t, optimizer);
+    o = t->on ? add(t, optimizer) : NULL;
+    return o ? o : &none;
 }
 
 /* A closure runs the model inside of step(): that has rows of its own. */
@@ -153,7 +182,7 @@ static void trace_optimizer(struct pb_torch *t, struct _object *optimizer, uint6
 
     name_optimizer(t, optimizer);
     names.name = names.type = t->optimizer_name;
-    names.label = label_of(t, optimizer);
+    names.label = pb_torch_optimizer(t, optimizer)->label;
     if (t->on)
         pb_torch_trace(t, &names, t->stage_optimizer, t->optimizer_operation,
                        t->optimizer_began_ns, t->optimizer_began_ns + own_ns, 0,
@@ -173,13 +202,18 @@ static void step_ends(struct pb_torch *t, struct _object *optimizer)
     t->optimizer_began_ns = 0;
     pb_torch_steps_are_here(t);
     pb_torch_hand_drop(t);
-    t->loss.done = true;
-    if (!is_main(t, optimizer, now))
+    if (!is_main(t, optimizer, now)) {
+        if (t->on && t->loss.n && !t->loss.done && !t->passes)
+            pb_torch_step_other(t, optimizer, now);
+        t->loss.done = true;
         return;
+    }
+    t->loss.done = true;
     if (!t->optimizer_seen) {
         int64_t n = own_count(&t->self->py, optimizer);
 
         t->optimizer_seen = true;
+        t->step_source = n > 0 ? PB_TORCH_BY_OPTIMIZER : PB_TORCH_BY_INJECTION;
         t->step = n > 0 ? n - 1 : 0;
     }
     if (t->on)

@@ -89,6 +89,9 @@ static void begin(struct pb_torch *t)
     t->memory_peak_mb = 0;
     t->statm = -1;
     t->logs = NULL;
+    t->step_source = t->epoch_source = PB_TORCH_BY_INJECTION;
+    memset(t->renamed, 0, sizeof t->renamed);
+    t->other.pending = false;
     t->note[0] = '\0';
     pb_torch_memory_enter(t);
     pb_torch_memory_look(t, now);
@@ -143,6 +146,8 @@ static void look(struct pb_self *self, uint64_t now)
     pb_torch_builtins_look(t);
     pb_torch_oom_look(t);
     pb_torch_hand_look(t, now);
+    if (t->other.pending && now - t->other.ended_ns > LONG_NS + 4 * t->took_ns)
+        pb_torch_other_write(t);
     if (t->note[0] && !t->period_said)
         pb_torch_say(t);
     if (now >= t->spent_due_ns) {
@@ -165,6 +170,8 @@ static void leave(struct pb_self *self)
 
     t->timing = false;
     pb_collect_spent(self, "torch", t->spent_ns);
+    if (t->other.pending)
+        pb_torch_other_write(t);
     pb_torch_rows_poll(t, true);
     pb_torch_logs_poll(t, true);
     pb_torch_loss_arrived(t, &t->loss, true);
@@ -200,6 +207,7 @@ static void forked(struct pb_self *self)
     t->statm = -1; /* the parent's */
     t->late_n = t->held_n = t->spans_held = t->nnotes = 0;
     t->hand = (struct pb_torch_hand){0};
+    t->other = (struct pb_torch_other){0};
     t->spent_ns = t->spent_due_ns = 0;
     pb_collect_spent(self, "torch", 0);
     t->loss = (struct pb_torch_loss){0};

@@ -6,7 +6,7 @@
  * belongs to that thread.
  * Fails: a part that cannot work with this torch says why in its status line; the others go on.
  * Not here: the framework (collect.h), communication (comm/comm.c), what is in the state of CUDA
- * (gpu.h).
+ * (gpu.h), what a step is made of (step.h).
  *
  * Nothing is recorded by Python code. Module calls and batches of a DataLoader pass through type
  * slots that are put in place of the original ones and call these; backward passes through an
@@ -26,10 +26,10 @@
 
 #include "agent/collect/heap.h"
 #include "agent/collect/torch/gpu.h"
+#include "agent/collect/torch/step.h"
 #include "agent/self.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "store/tables/python_training_logs.h"
 #include "store/writer.h"
 
 enum {
@@ -38,19 +38,7 @@ enum {
     PB_TORCH_NOTES = 128,       /* calls that have no row yet */
     PB_TORCH_THREADS = 64,      /* that call modules at the same time */
     PB_TORCH_PATH = 256,        /* bytes of a dotted name */
-    PB_TORCH_FEEDS = 8,         /* sets of data in use at once */
-    PB_TORCH_OPTIMIZERS = 16,   /* that are told apart */
-    PB_TORCH_AHEAD = 64,        /* batches that a loop has fetched for one step */
-    PB_TORCH_COMING = 8,        /* losses of one step that are on their way at once */
-    PB_TORCH_LATE = 64,         /* steps whose loss is still on its way */
     PB_TORCH_HELD = 1 << 12,    /* rows that wait for the GPU, or for one that does */
-};
-
-enum {
-#define X(name, type, unit, doc) PB_TORCH_LOG_##name,
-    PB_PYTHON_TRAINING_LOGS(X)
-#undef X
-        PB_TORCH_LOG_COLUMNS
 };
 
 /* C functions of torch that are replaced: X(id). What and where: builtin.c. */
@@ -104,17 +92,6 @@ struct pb_torch_call {
     uint64_t inside_ns, inside_ticks; /* time of calls inside, by either clock */
 };
 
-/*
- * A part of a step that is under way: forward, backward, optimizer or data. One inside of another
- * has its time for itself alone, so that the parts of a step never add up to more than the step.
- */
-struct pb_torch_part {
-    uint64_t began_ns;
-    uint64_t counted_ns; /* time of all parts that had ended by then */
-    uint64_t comm_ns;    /* between ranks by then, of the whole step */
-    uint64_t inside_ns;  /* and of that within parts */
-};
-
 /* A thread that calls modules. */
 struct pb_torch_thread {
     _Atomic bool taken;
@@ -123,16 +100,6 @@ struct pb_torch_thread {
     uint32_t fetching; /* calls of a data loader that it is in */
     uint32_t root, mode; /* names of its outermost call and what that is for */
     int64_t tid;
-};
-
-/* What happened since the last step ended. */
-struct pb_torch_sums {
-    uint64_t forward_ns, backward_ns, optimizer_ns;
-    uint64_t comm_ns; /* between ranks, during these */
-    uint64_t own_ns; /* what we spent ourselves */
-    uint64_t weigh_ns; /* and on memory at each call, of that */
-    uint32_t weighed;  /* calls */
-    uint32_t backwards, rows;
 };
 
 /*
@@ -157,39 +124,11 @@ struct pb_torch_row {
     int64_t tid;
 };
 
-/* What the loaders have given to a step, as far as it has come. */
-struct pb_torch_fed {
-    uint64_t data_ns;
-    int64_t samples;
-    /* Of each set of data: waited for it, and batches in which pass over it. */
-    uint64_t ns[PB_TORCH_FEEDS];
-    uint32_t batches[PB_TORCH_FEEDS], pass[PB_TORCH_FEEDS];
-    bool greedy[PB_TORCH_FEEDS];
-};
-
 /* One that waits, for its own time on the GPU or for one before it. */
 struct pb_torch_held {
     struct pb_torch_row row;
     void *from, *to; /* events; NULL: nothing to wait for */
     uint32_t *users;
-};
-
-/* What backward was called on since the gradients were cleared: the sum of it. */
-struct pb_torch_loss {
-    double sum;
-    uint32_t ncoming, n;
-    bool unknown; /* one could not be told */
-    bool done;    /* a step was made with it, or the gradients were cleared */
-    struct pb_cuda_value coming[PB_TORCH_COMING];
-};
-
-/* A row of python.training_logs with values that are still on their way. */
-struct pb_torch_late {
-    union pb_cell row[PB_TORCH_LOG_COLUMNS];
-    struct pb_torch_loss loss;
-    struct pb_cuda_value norm, scale;
-    bool scaled, inverse; /* scale is what the loss is to be multiplied with */
-    uint64_t ended_ns;
 };
 
 /* A C function of torch that is replaced. */
@@ -199,51 +138,12 @@ struct pb_torch_builtin {
     void *was, *ours;
 };
 
-/* A set of data that loaders go through, batch by batch. */
-struct pb_torch_feed {
-    struct _object *data, *iterator; /* borrowed: compared, never used */
-    uint32_t pass;    /* over the data */
-    uint64_t used;    /* when it was asked last, counted */
-    uint64_t began, before; /* the same, of this pass and of the one before it */
-    uint64_t data_ns;    /* waited for it since the last step */
-    uint64_t forward_ns; /* spent on it before it was known to feed steps */
-    uint32_t nsizes;
-    bool trains;  /* it feeds steps, not an evaluation */
-    bool touched; /* since the last forward */
-    bool ended;   /* the pass came to its end */
-    bool greedy;  /* a step takes all that is there */
-    int64_t sizes[PB_TORCH_AHEAD]; /* batches that no step has taken yet */
-};
-
-/* One that has made steps. */
-struct pb_torch_optimizer {
-    struct _object *weak; /* NULL: free */
-    uint32_t type, number, label;
-};
-
 /* Where the optimizer was in the call that made the last step (frame.c). */
 struct pb_torch_seat {
     struct _object *code;      /* of the function; NULL: not known */
     struct _object *optimizer; /* borrowed: compared, never used */
     int depth;
     uint32_t at; /* word of the frame */
-};
-
-/* A backward pass that may be the end of a step which no optimizer ends (hand.c). */
-struct pb_torch_hand {
-    bool pending;
-    bool ends;      /* steps have ended like that */
-    bool by_forward; /* the next forward is enough to know it: gradients are cleared after that */
-    bool asked;     /* a model was called since, and it was not known yet */
-    bool has_probe;
-    uint64_t ended_ns, counted_ns;
-    uint64_t comm_ns; /* between ranks in the step by then */
-    int64_t epoch;
-    struct pb_torch_sums sums; /* as they were then */
-    struct pb_torch_fed fed;
-    struct _object *weak; /* of a parameter that got a gradient */
-    const struct _object *grad; /* address only */
-    int64_t grad_version, version; /* how often the two were written to */
 };
 
 struct pb_torch {
@@ -291,6 +191,7 @@ struct pb_torch {
     uint64_t step_end_ns, attached_ns, took_ns; /* the last step's */
     pthread_t step_thread; /* that makes the steps: parts of others are not theirs */
     bool has_step_thread;
+    enum pb_torch_source step_source, epoch_source;
     bool loss_whole;         /* no backward of the first step came before us */
     uint64_t counted_ns;     /* time of all parts so far */
     uint64_t step_counted_ns; /* the same when the last step ended */
@@ -340,6 +241,9 @@ struct pb_torch {
     struct _object *stacked; /* borrowed: the last result of torch.stack */
     struct _object *clip_globals, *fsdp_globals;
     unsigned late_at, late_n;
+    struct pb_torch_other other;
+    struct pb_torch_renamed renamed[2]; /* the latest model and optimizer */
+    uint32_t sources[PB_TORCH_SOURCES]; /* names in python.training_logs */
     struct _object *dtypes[PB_CUDA_KINDS], *grad_enabled, *float_type;
     struct _object *numel, *data_ptr; /* of the class Tensor */
     struct _object *word_dtype, *word_is_cpu, *word_training, *word_groups, *word_lr,
@@ -466,6 +370,9 @@ uint32_t pb_torch_name(struct pb_torch *t, const char *s, size_t len);
 /* step.c */
 /* Borrowed: the optimizer whose steps count; NULL when there is none or it is gone. */
 struct _object *pb_torch_main_optimizer(struct pb_torch *t);
+/* What is known of one that has made a step; a zeroed one where there are too many. */
+const struct pb_torch_optimizer *pb_torch_optimizer(struct pb_torch *t,
+                                                   struct _object *optimizer);
 int pb_torch_steps_enter(struct pb_torch *t, struct pb_err *err);
 void pb_torch_steps_leave(struct pb_torch *t);
 /* About once a second: where torch.compile is in use, steps may be seen in another way only. */
@@ -474,38 +381,6 @@ void pb_torch_steps_look(struct pb_torch *t);
 void pb_torch_on_enter(struct pb_torch *t, struct _object *name, struct _object *record);
 void pb_torch_on_exit(struct pb_torch *t);
 void pb_torch_on_grad_mode(struct pb_torch *t);
-
-/* part.c */
-void pb_torch_part_begins(struct pb_torch *t, struct pb_torch_part *p, uint64_t now);
-/* Its own time in this step. */
-uint64_t pb_torch_part_ends(struct pb_torch *t, const struct pb_torch_part *p, uint64_t now);
-/* Does this thread make the steps, as far as is known? */
-bool pb_torch_makes_steps(const struct pb_torch *t);
-void pb_torch_steps_are_here(struct pb_torch *t);
-
-/* hand.c: steps without an optimizer. GIL, no exception pending. */
-/* Before a backward pass, and after one that ended then. */
-void pb_torch_hand_backward(struct pb_torch *t);
-void pb_torch_hand_passed(struct pb_torch *t, uint64_t now);
-/* It is about to be called, in no other one. */
-void pb_torch_hand_forward(struct pb_torch *t, struct _object *module);
-/* About once a second: nothing may follow the last backward. */
-void pb_torch_hand_look(struct pb_torch *t, uint64_t now);
-/* An optimizer has made a step. */
-void pb_torch_hand_drop(struct pb_torch *t);
-void pb_torch_hand_leave(struct pb_torch *t);
-
-/* feed.c: batches of data. */
-struct _object *pb_torch_on_next(struct _object *iterator);
-/* A root was called: adds its time to the step's, if it is part of one. */
-void pb_torch_feed_forward(struct pb_torch *t, bool training, bool has_children, uint64_t ns);
-void pb_torch_feed_backward(struct pb_torch *t);
-/* What the step has had so far, if it ended now. Counts epochs. Before the sums. */
-void pb_torch_feed_measure(struct pb_torch *t, struct pb_torch_fed *ret);
-/* It has ended with that. */
-void pb_torch_feed_take(struct pb_torch *t, const struct pb_torch_fed *fed);
-/* In training mode, with gradients. */
-bool pb_torch_is_training(struct pb_torch *t, struct _object *root);
 
 /* backward.c: autograd's engine. */
 int pb_torch_backward_enter(struct pb_torch *t, struct pb_err *err);
@@ -547,15 +422,6 @@ void pb_torch_loss_add(struct pb_torch *t, struct _object *tensor);
 /* True when the sum is known, or known to be unknown. Drop: it is not waited for any more. */
 bool pb_torch_loss_arrived(struct pb_torch *t, struct pb_torch_loss *l, bool drop);
 struct _object *pb_torch_attribute(const struct pb_py *py, const char *module, const char *name);
-
-/* logs.c: rows of python.training_logs. */
-void pb_torch_step_ended(struct pb_torch *t, struct _object *optimizer, uint64_t now);
-/* The same with the last backward pass (t->hand). */
-void pb_torch_step_ended_by_hand(struct pb_torch *t);
-/* Inference: a root has been called and no optimizer is about. */
-void pb_torch_forward_counts(struct pb_torch *t, bool training);
-/* Writes rows whose values have come; all of them, known or not, at the end. */
-void pb_torch_logs_poll(struct pb_torch *t, bool all);
 
 /* brake.c: which step is traced, weighed and timed next. */
 void pb_torch_choose_next(struct pb_torch *t, uint64_t took);

@@ -159,6 +159,8 @@ void pb_torch_loss_add(struct pb_torch *t, struct _object *tensor)
     struct pb_cuda_value v = {0};
 
     if (l->done) {
+        if (t->other.pending)
+            pb_torch_other_write(t);
         pb_torch_loss_arrived(t, l, true);
         memset(l, 0, offsetof(struct pb_torch_loss, coming));
     }
