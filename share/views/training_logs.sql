@@ -17,8 +17,8 @@
 --   profiled       BOOL       torch's profiler ran in it (`probing PID profile`): it is slower
 --   model          NAME       outermost module that was trained; a second one of its class has #2
 --   optimizer      NAME       its class; of a second one of it with #2; NULL: by hand
---   step_source    NAME       who counts steps: optimizer, injection (from 0 on)
---   epoch_source   NAME       who counts epochs: sampler, injection (from 0 on)
+--   step_source    NAME       who counts steps: optimizer, expression, injection (from 0 on)
+--   epoch_source   NAME       who counts epochs: sampler, expression, injection (from 0 on)
 --   host           NAME       machine
 --   pid            INT        process id
 --   rank           INT        rank in its job, if it has one

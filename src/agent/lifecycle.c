@@ -110,6 +110,7 @@ void pb_lifecycle_take_settings(struct pb_self *self, const struct pb_settings *
     pthread_mutex_lock(&self->lock);
     for (int i = 0; i < PB_SETTING_COUNT; i++)
         __atomic_store_n(&self->settings.v[i], settings->v[i], __ATOMIC_RELAXED);
+    memcpy(self->settings.text, settings->text, sizeof settings->text);
     pthread_mutex_unlock(&self->lock);
     pb_collect_settings(self);
     if (!settings->v[PB_SET_AGENT_ALLOW_PTRACE])

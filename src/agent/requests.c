@@ -70,7 +70,7 @@ static void show_setting(struct pb_self *self, struct pb_client *c, int index)
     char line[PB_SETTING_NAME_MAX + PB_SETTING_VALUE_MAX + 4], value[PB_SETTING_VALUE_MAX];
     int n;
 
-    pb_settings_format(index, pb_self_setting(self, index), value);
+    pb_settings_show(&self->settings, index, value);
     n = snprintf(line, sizeof line, "%s=%s\n", pb_setting_list[index].name, value);
     put(self, c, PB_WIRE_OUT, c->in.head.id, line, (size_t)n);
 }

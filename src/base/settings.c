@@ -34,6 +34,7 @@ enum pb_setting_whose pb_settings_whose(int index)
 
 void pb_settings_init(struct pb_settings *s)
 {
+    memset(s->text, 0, sizeof s->text);
     for (int i = 0; i < PB_SETTING_COUNT; i++)
         s->v[i] = pb_setting_list[i].otherwise;
 }
@@ -125,8 +126,20 @@ static bool parse_choice(const struct pb_setting *set, const char *text, size_t 
     return false;
 }
 
+/* One line that fits. */
+static bool parse_text(const char *text, size_t len, int64_t *ret)
+{
+    *ret = len > 0;
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+            return false;
+    return len < PB_SETTING_VALUE_MAX;
+}
+
 static bool parse_value(const struct pb_setting *set, const char *text, size_t len, int64_t *ret)
 {
+    if (set->type == PB_EXPRESSION)
+        return parse_text(text, len, ret);
     if (set->type == PB_SWITCH)
         return parse_switch(text, len, ret);
     if (set->type == PB_CHOICE)
@@ -141,6 +154,32 @@ static bool parse_value(const struct pb_setting *set, const char *text, size_t l
     return *ret >= set->least && *ret <= set->most;
 }
 
+size_t pb_settings_format(int index, int64_t value, char buf[PB_SETTING_VALUE_MAX])
+{
+    enum pb_setting_type type = pb_setting_list[index].type;
+    const char *word;
+    size_t len;
+    int n;
+
+    if (type == PB_CHOICE) {
+        word = choice_at(&pb_setting_list[index], value, &len);
+        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%.*s", (int)len, word);
+    } else if (type == PB_EXPRESSION)
+        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%s", "");
+    else if (type == PB_SWITCH)
+        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%s", value ? "on" : "off");
+    else if (type == PB_COUNT || value % 1000 == 0)
+        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%lld",
+                     (long long)(type == PB_COUNT ? value : value / 1000));
+    else
+        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%lld.%03d", (long long)(value / 1000),
+                     (int)(value % 1000));
+    if (type == PB_NUMBER && value % 1000)
+        while (buf[n - 1] == '0')
+            buf[--n] = '\0';
+    return (size_t)n;
+}
+
 int pb_settings_parse(int index, const char *text, size_t len, int64_t *ret, struct pb_err *err)
 {
     const struct pb_setting *set = &pb_setting_list[index];
@@ -151,6 +190,9 @@ int pb_settings_parse(int index, const char *text, size_t len, int64_t *ret, str
         *ret = v;
         return 0;
     }
+    if (set->type == PB_EXPRESSION)
+        return pb_err_set(err, PB_USAGE, "%s: not one line of up to %d bytes", set->name,
+                          PB_SETTING_VALUE_MAX - 1);
     if (len > 40)
         len = 40;
     if (set->type == PB_SWITCH)
@@ -165,28 +207,41 @@ int pb_settings_parse(int index, const char *text, size_t len, int64_t *ret, str
                       text, set->type == PB_COUNT ? "whole number" : "number", least, most);
 }
 
-size_t pb_settings_format(int index, int64_t value, char buf[PB_SETTING_VALUE_MAX])
+/* Which of the texts, in the order of the list. */
+static int text_slot(int index)
 {
-    enum pb_setting_type type = pb_setting_list[index].type;
-    const char *word;
-    size_t len;
-    int n;
+    int slot = 0;
 
-    if (type == PB_CHOICE) {
-        word = choice_at(&pb_setting_list[index], value, &len);
-        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%.*s", (int)len, word);
-    } else if (type == PB_SWITCH)
-        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%s", value ? "on" : "off");
-    else if (type == PB_COUNT || value % 1000 == 0)
-        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%lld",
-                     (long long)(type == PB_COUNT ? value : value / 1000));
-    else
-        n = snprintf(buf, PB_SETTING_VALUE_MAX, "%lld.%03d", (long long)(value / 1000),
-                     (int)(value % 1000));
-    if (type == PB_NUMBER && value % 1000)
-        while (buf[n - 1] == '0')
-            buf[--n] = '\0';
-    return (size_t)n;
+    for (int i = 0; i < index; i++)
+        slot += pb_setting_list[i].type == PB_EXPRESSION;
+    return slot < PB_SETTING_TEXTS ? slot : PB_SETTING_TEXTS - 1;
+}
+
+int pb_settings_set(struct pb_settings *s, int index, const char *text, size_t len,
+                    struct pb_err *err)
+{
+    int64_t v = 0;
+
+    if (pb_settings_parse(index, text, len, &v, err) < 0)
+        return -1;
+    s->v[index] = v;
+    if (pb_setting_list[index].type == PB_EXPRESSION) {
+        memcpy(s->text[text_slot(index)], text, len);
+        s->text[text_slot(index)][len] = '\0';
+    }
+    return 0;
+}
+
+const char *pb_settings_text(const struct pb_settings *s, int index)
+{
+    return s->text[text_slot(index)];
+}
+
+size_t pb_settings_show(const struct pb_settings *s, int index, char buf[PB_SETTING_VALUE_MAX])
+{
+    if (pb_setting_list[index].type != PB_EXPRESSION)
+        return pb_settings_format(index, s->v[index], buf);
+    return (size_t)snprintf(buf, PB_SETTING_VALUE_MAX, "%s", pb_settings_text(s, index));
 }
 
 static void trim(const char **text, size_t *len)
@@ -204,7 +259,6 @@ int pb_settings_apply(struct pb_settings *s, const char *line, size_t len, struc
     const char *equals = memchr(line, '=', len);
     const char *key = line, *value;
     size_t key_len, value_len;
-    int64_t v = 0;
     int index;
 
     if (!equals)
@@ -219,10 +273,7 @@ int pb_settings_apply(struct pb_settings *s, const char *line, size_t len, struc
     if (index < 0)
         return pb_err_set(err, PB_USAGE, "no setting '%.*s'",
                           (int)(key_len < 60 ? key_len : 60), key);
-    if (pb_settings_parse(index, value, value_len, &v, err) < 0)
-        return -1;
-    s->v[index] = v;
-    return 0;
+    return pb_settings_set(s, index, value, value_len, err);
 }
 
 int pb_settings_apply_lines(struct pb_settings *s, const char *text, size_t len,
@@ -265,8 +316,7 @@ void pb_settings_read_env(struct pb_settings *s, char *note, size_t cap)
 
         pb_settings_env_name(i, name);
         value = getenv(name);
-        if (value && *value && pb_settings_parse(i, value, strlen(value), &s->v[i], &err) < 0 &&
-            !note[0])
+        if (value && *value && pb_settings_set(s, i, value, strlen(value), &err) < 0 && !note[0])
             snprintf(note, cap, "%s", err.msg);
     }
 }

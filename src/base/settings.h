@@ -23,6 +23,7 @@ enum pb_setting_type {
     PB_COUNT,
     PB_SWITCH,
     PB_CHOICE, /* one of the words of `choices`, by its place in them */
+    PB_EXPRESSION, /* 0 or 1: whether there is one; it stands in pb_settings.text */
 };
 
 /* The words of the setting audit.eval. */
@@ -42,13 +43,18 @@ enum pb_setting_id {
     PB_SETTING_COUNT
 };
 
-enum { PB_SETTING_NAME_MAX = 64, PB_SETTING_VALUE_MAX = 32 };
+enum {
+    PB_SETTING_NAME_MAX = 64,
+    PB_SETTING_VALUE_MAX = 128, /* of a text with its end */
+    PB_SETTING_TEXTS = 2,       /* settings of that type */
+};
 
 /* In the order of settings.def. */
 extern const struct pb_setting pb_setting_list[PB_SETTING_COUNT];
 
 struct pb_settings {
     int64_t v[PB_SETTING_COUNT];
+    char text[PB_SETTING_TEXTS][PB_SETTING_VALUE_MAX];
 };
 
 /* Who acts on a setting. */
@@ -60,7 +66,14 @@ void pb_settings_init(struct pb_settings *s);
 int pb_settings_find(const char *key, size_t len);
 /* Checks a value of len bytes. */
 int pb_settings_parse(int index, const char *text, size_t len, int64_t *ret, struct pb_err *err);
+/* The same, and keeps it. */
+int pb_settings_set(struct pb_settings *s, int index, const char *text, size_t len,
+                    struct pb_err *err);
+/* Of a setting that is a text. */
+const char *pb_settings_text(const struct pb_settings *s, int index);
 /* Writes the value as it would be typed; returns its length. */
+size_t pb_settings_show(const struct pb_settings *s, int index, char buf[PB_SETTING_VALUE_MAX]);
+/* The same of a value, which is no text. */
 size_t pb_settings_format(int index, int64_t value, char buf[PB_SETTING_VALUE_MAX]);
 /* "key=value" of len bytes; what stands around the two is ignored when it is blank. */
 int pb_settings_apply(struct pb_settings *s, const char *line, size_t len, struct pb_err *err);

@@ -88,7 +88,7 @@ static int set_settings(struct pb_ctx *ctx, const char *path)
         if (!s.given[i])
             continue;
         pb_settings_env_name(i, name);
-        pb_settings_format(i, s.settings.v[i], value);
+        pb_settings_show(&s.settings, i, value);
         setenv(name, value, 1);
     }
     return 0;

@@ -53,7 +53,7 @@ static int take_pair(struct pb_yaml_settings *s, const struct pb_yaml_pair *p, s
     if (s->given[index])
         return pb_err_set(err, PB_USAGE, "line %d: '%s' is set twice", p->line,
                           pb_setting_list[index].name);
-    if (pb_settings_parse(index, p->value, strlen(p->value), &s->settings.v[index], err) < 0)
+    if (pb_settings_set(&s->settings, index, p->value, strlen(p->value), err) < 0)
         return pb_err_prefix(err, "line %d", p->line);
     s->given[index] = true;
     return 0;
@@ -91,7 +91,7 @@ const char *pb_yaml_settings_lines(const struct pb_yaml_settings *s, struct pb_a
 
         if (!s->given[i])
             continue;
-        pb_settings_format(i, s->settings.v[i], value);
+        pb_settings_show(&s->settings, i, value);
         lines = pb_arena_printf(a, "%s%s=%s\n", lines, pb_setting_list[i].name, value);
     }
     return lines;

@@ -200,7 +200,7 @@ int pb_node_get(struct pb_node *n, const struct pb_scope *scope, const char *key
             continue;
         v[used].name = pb_setting_list[i].name;
         v[used].doc = pb_setting_list[i].doc;
-        pb_settings_format(i, s.v[i], value);
+        pb_settings_show(&s, i, value);
         v[used].value = pb_arena_strdup(a, value);
         pb_settings_format(i, pb_setting_list[i].otherwise, value);
         v[used++].otherwise = pb_arena_strdup(a, value);

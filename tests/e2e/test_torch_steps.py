@@ -154,6 +154,34 @@ def test_epochs_of_a_sampler(loop):
     assert {row["epoch_source"] for row in logs} == {"injection"}
 
 
+def test_numbers_by_an_expression(loop):
+    """The program's own numbers, as the user names them; one that does not work says why."""
+    def config(*pairs):
+        answer = probing(loop.pid, "config", *pairs)
+        assert answer.returncode == 0, answer
+
+    def status():
+        return rings.lines(loop.home(), "status")["collector.torch"]
+    loop.value("trainer = None")
+    config("torch.step=trainer.global_step", "torch.epoch=trainer.current_epoch")
+    book, trace, logs = loop.anew("trained")
+    assert [row["step"] for row in logs] == [own["number"] for own in book]
+    assert [row["epoch"] for row in logs] == [own["epoch"] for own in book]
+    assert {row["step_source"] for row in logs} == {"expression"} == {
+        row["epoch_source"] for row in logs}
+    assert {row["step"] for row in trace[-20:]} <= {own["number"] for own in book}
+    assert probing(loop.pid, "config", "torch.step").stdout == "trainer.global_step\n"
+    for text, why in (("trainer.global_stepp", "has no attribute"), ("1 +", "invalid syntax"),
+                      ("1.5", "no whole number")):
+        config("torch.step=" + text)
+        _, _, logs = loop.anew("trained")
+        assert [row["step"] for row in logs] == list(range(len(book)))
+        assert logs[-1]["step_source"] == "injection" and logs[-1]["epoch_source"] == "expression"
+        eventually(lambda: "torch.step: " in status() and why in status(), 5)
+    config("torch.step=", "torch.epoch=")
+    eventually(lambda: "torch.step" not in status(), 5)
+
+
 def slowest(target, where="true"):
     answer = probing(target.pid, "query", "-f", "json",
                      "SELECT * FROM slowest_modules WHERE " + where)

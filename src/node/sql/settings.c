@@ -29,7 +29,7 @@ static void add_row(struct pb_rows *rows, int index, const struct pb_settings *s
     char value[PB_SETTING_VALUE_MAX], name[PB_SETTING_NAME_MAX + 8];
     struct pb_row_cell *row = pb_rows_add(rows);
 
-    pb_settings_format(index, s->v[index], value);
+    pb_settings_show(s, index, value);
     snprintf(name, sizeof name, "probing.%s", pb_setting_list[index].name);
     pb_rows_text(rows, row, 0, name);
     pb_rows_text(rows, row, 1, value);

@@ -30,7 +30,7 @@
     X(profiled, BOOL, "", "torch's profiler ran in it (`probing PID profile`): it is slower")      \
     X(model, NAME, "", "outermost module that was trained; a second one of its class has #2")     \
     X(optimizer, NAME, "", "its class; of a second one of it with #2; NULL: by hand")             \
-    X(step_source, NAME, "", "who counts steps: optimizer, injection (from 0 on)")                \
-    X(epoch_source, NAME, "", "who counts epochs: sampler, injection (from 0 on)")
+    X(step_source, NAME, "", "who counts steps: optimizer, expression, injection (from 0 on)")    \
+    X(epoch_source, NAME, "", "who counts epochs: sampler, expression, injection (from 0 on)")
 
 #endif

@@ -29,6 +29,29 @@ static void keys_with_and_without_prefix(void **state)
     assert_int_equal(pb_settings_find("", 0), -1);
 }
 
+static void texts(void **state)
+{
+    static const char line[] = "torch.step = trainer.step == 3 ";
+    char shown[PB_SETTING_VALUE_MAX], longer[PB_SETTING_VALUE_MAX + 1];
+    struct pb_settings s;
+    int64_t value;
+
+    (void)state;
+    pb_settings_init(&s);
+    assert_int_equal(pb_settings_apply(&s, line, strlen(line), NULL), 0);
+    assert_int_equal(pb_settings_show(&s, PB_SET_TORCH_STEP, shown), 17);
+    assert_string_equal(shown, "trainer.step == 3");
+    assert_string_equal(pb_settings_text(&s, PB_SET_TORCH_STEP), shown);
+    assert_string_equal(pb_settings_text(&s, PB_SET_TORCH_EPOCH), "");
+    assert_int_equal(s.v[PB_SET_TORCH_STEP], 1);
+    assert_int_equal(pb_settings_apply(&s, "torch.step=", 11, NULL), 0);
+    assert_string_equal(pb_settings_text(&s, PB_SET_TORCH_STEP), "");
+    assert_int_equal(s.v[PB_SET_TORCH_STEP], 0);
+    memset(longer, 'x', sizeof longer);
+    assert_int_equal(pb_settings_parse(PB_SET_TORCH_STEP, longer, sizeof longer, &value, NULL), -1);
+    assert_int_equal(pb_settings_parse(PB_SET_TORCH_STEP, "a\tb", 3, &value, NULL), -1);
+}
+
 static int64_t number(const char *text)
 {
     int64_t value = -1;
@@ -120,7 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_default_is_a_legal_value),
-        cmocka_unit_test(keys_with_and_without_prefix),
+        cmocka_unit_test(keys_with_and_without_prefix), cmocka_unit_test(texts),
         cmocka_unit_test(numbers),
         cmocka_unit_test(errors_name_the_limits),
         cmocka_unit_test(choices),

@@ -38,7 +38,7 @@ static uint32_t wanted_period(const struct pb_torch *t)
 void pb_torch_say(struct pb_torch *t)
 {
     uint32_t wanted = wanted_period(t);
-    char text[200];
+    char text[256];
     int n = 0;
 
     t->period_said = t->period;
@@ -47,7 +47,10 @@ void pb_torch_say(struct pb_torch *t)
         n = snprintf(text, sizeof text, "modules of one step in %u%s", t->period,
                      t->period > wanted ? ": torch.budget" : "");
     if (t->note[0])
-        snprintf(text + n, sizeof text - (size_t)n, "%s%s", n ? "; " : "", t->note);
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s", n ? "; " : "", t->note);
+    if (t->number_note[0])
+        snprintf(text + n, sizeof text - (size_t)n, "%s%s", n ? "; " : "", t->number_note);
+    t->number_note_new = false;
     pb_collect_say(t->self, "torch", "on", text);
 }
 

@@ -276,6 +276,11 @@ static void count_epoch(struct pb_torch *t)
         return;
     if (m && (f != m || f->pass != t->main_pass))
         t->epoch++;
+    if (t->epoch_source == PB_TORCH_BY_EXPRESSION) {
+        t->main_feed = f;
+        t->main_pass = f->pass;
+        return;
+    }
     /* One that says the same of two passes is not told by the program; 0 may be that, too. */
     if (f->epoch > 0 && f->epoch != f->epoch_before) {
         t->epoch = f->epoch;

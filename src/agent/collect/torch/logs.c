@@ -193,7 +193,8 @@ static void fill_row(struct pb_torch *t, union pb_cell *row, struct _object *opt
     pb_torch_feed_take(t, &fed);
     batch = fed.samples;
     row[PB_TORCH_LOG_timestamp].i = (int64_t)now + t->wall_offset_ns;
-    row[PB_TORCH_LOG_epoch].i = by_hand ? t->hand.epoch : t->epoch;
+    row[PB_TORCH_LOG_epoch].i =
+        by_hand && t->epoch_source != PB_TORCH_BY_EXPRESSION ? t->hand.epoch : t->epoch;
     row[PB_TORCH_LOG_step].i = t->step;
     row[PB_TORCH_LOG_lr] = real(optimizer ? learning_rate(t, optimizer) : pb_null_real());
     row[PB_TORCH_LOG_profiled].b = t->step_profiled;
@@ -370,6 +371,28 @@ static void open_ring(struct pb_torch *t)
         t->sources[i] = t->logs ? pb_ring_name(t->logs, names[i], strlen(names[i])) : 0;
 }
 
+/* What the user's own expressions say. */
+static void take_numbers(struct pb_torch *t)
+{
+    int64_t n;
+
+    if (pb_torch_number(t, PB_TORCH_NUMBER_STEP, &n)) {
+        if (n != t->step && t->nnotes)
+            pb_torch_notes_write(t);
+        t->seq = n != t->step ? 0 : t->seq;
+        t->step = n;
+        t->step_source = PB_TORCH_BY_EXPRESSION;
+    } else if (t->step_source == PB_TORCH_BY_EXPRESSION) {
+        t->step_source = PB_TORCH_BY_INJECTION;
+    }
+    if (pb_torch_number(t, PB_TORCH_NUMBER_EPOCH, &n)) {
+        t->epoch = n;
+        t->epoch_source = PB_TORCH_BY_EXPRESSION;
+    } else if (t->epoch_source == PB_TORCH_BY_EXPRESSION) {
+        t->epoch_source = PB_TORCH_BY_INJECTION;
+    }
+}
+
 static void step_ended(struct pb_torch *t, struct _object *optimizer, uint64_t now,
                        uint64_t began)
 {
@@ -377,6 +400,9 @@ static void step_ended(struct pb_torch *t, struct _object *optimizer, uint64_t n
 
     if (!t->logs)
         open_ring(t);
+    take_numbers(t);
+    if (!t->on)
+        return;
     write_row(t, optimizer, now);
     t->step_profiled = t->profiling;
     t->step_end_ns = now;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "agent/collect/torch/gpu.h"
+#include "base/settings.h"
 #include "store/tables/python_training_logs.h"
 #include "store/writer.h"
 
@@ -74,7 +75,9 @@ struct pb_torch_loss {
 };
 
 /* Who counts steps or epochs: X(id, name). */
-#define PB_TORCH_SOURCE(X) X(INJECTION, "injection") X(OPTIMIZER, "optimizer") X(SAMPLER, "sampler")
+#define PB_TORCH_SOURCE(X)                                                                        \
+    X(INJECTION, "injection") X(OPTIMIZER, "optimizer") X(SAMPLER, "sampler")                     \
+    X(EXPRESSION, "expression")
 
 enum pb_torch_source {
 #define X(id, name) PB_TORCH_BY_##id,
@@ -148,6 +151,22 @@ struct pb_torch_hand {
     const struct _object *grad; /* address only */
     int64_t grad_version, version; /* how often the two were written to */
 };
+
+/* A number that the user names by an expression (number.c). */
+enum pb_torch_number_id { PB_TORCH_NUMBER_STEP, PB_TORCH_NUMBER_EPOCH, PB_TORCH_NUMBERS };
+
+struct pb_torch_number {
+    char text[PB_SETTING_VALUE_MAX]; /* as it was compiled */
+    struct _object *code;
+    bool works;
+    uint32_t slow; /* times in a row that it took too long */
+};
+
+/* number.c: no exception pending. False: there is no such expression, or it does not work. */
+bool pb_torch_number(struct pb_torch *t, enum pb_torch_number_id which, int64_t *ret);
+/* About once a second: the settings may have changed. */
+void pb_torch_numbers_look(struct pb_torch *t);
+void pb_torch_numbers_leave(struct pb_torch *t);
 
 /* part.c */
 void pb_torch_part_begins(struct pb_torch *t, struct pb_torch_part *p, uint64_t now);

@@ -92,7 +92,7 @@ static void begin(struct pb_torch *t)
     t->step_source = t->epoch_source = PB_TORCH_BY_INJECTION;
     memset(t->renamed, 0, sizeof t->renamed);
     t->other.pending = false;
-    t->note[0] = '\0';
+    t->note[0] = t->number_note[0] = '\0';
     pb_torch_memory_enter(t);
     pb_torch_memory_look(t, now);
 }
@@ -108,6 +108,7 @@ static void enter_parts(struct pb_torch *t)
     pb_torch_backward_enter(t, &err);
     pb_torch_oom_enter(t);
     snprintf(t->note, sizeof t->note, "%.90s", err.msg);
+    pb_torch_numbers_look(t);
 }
 
 static int enter(struct pb_self *self, struct pb_err *err)
@@ -146,9 +147,10 @@ static void look(struct pb_self *self, uint64_t now)
     pb_torch_builtins_look(t);
     pb_torch_oom_look(t);
     pb_torch_hand_look(t, now);
+    pb_torch_numbers_look(t);
     if (t->other.pending && now - t->other.ended_ns > LONG_NS + 4 * t->took_ns)
         pb_torch_other_write(t);
-    if (t->note[0] && !t->period_said)
+    if (t->number_note_new || (t->note[0] && !t->period_said))
         pb_torch_say(t);
     if (now >= t->spent_due_ns) {
         pb_collect_spent(self, "torch", t->spent_ns);
@@ -187,6 +189,7 @@ static void leave(struct pb_self *self)
     pb_torch_backward_leave(t);
     pb_torch_steps_leave(t);
     pb_torch_hand_leave(t);
+    pb_torch_numbers_leave(t);
     pb_torch_builtins_leave(t);
     pb_torch_modules_forget(t);
     t->trace = t->logs = NULL;
@@ -207,6 +210,7 @@ static void forked(struct pb_self *self)
     t->statm = -1; /* the parent's */
     t->late_n = t->held_n = t->spans_held = t->nnotes = 0;
     t->hand = (struct pb_torch_hand){0};
+    memset(t->numbers, 0, sizeof t->numbers);
     t->other = (struct pb_torch_other){0};
     t->spent_ns = t->spent_due_ns = 0;
     pb_collect_spent(self, "torch", 0);

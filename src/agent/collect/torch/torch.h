@@ -192,6 +192,7 @@ struct pb_torch {
     pthread_t step_thread; /* that makes the steps: parts of others are not theirs */
     bool has_step_thread;
     enum pb_torch_source step_source, epoch_source;
+    struct pb_torch_number numbers[PB_TORCH_NUMBERS];
     bool loss_whole;         /* no backward of the first step came before us */
     uint64_t counted_ns;     /* time of all parts so far */
     uint64_t step_counted_ns; /* the same when the last step ended */
@@ -270,6 +271,8 @@ struct pb_torch {
     int statm; /* a descriptor during steps that are weighed, or -1 */
     uint32_t period_said;
     char note[96]; /* what does not work with this torch */
+    char number_note[96]; /* which expression does not work, and why */
+    bool number_note_new; /* it has not been said */
 
     /* autograd's engine and ours in its place. */
     struct _object *variable, *engine, *run_backward;
