@@ -3,7 +3,7 @@
 --   module       NAME       dotted name of the module
 --   module_type  NAME       its class
 --   stage        NAME       forward, backward, optimizer
---   mode         NAME       train, eval, data (called by a data loader)
+--   phase        NAME       train, eval, data (called by a data loader)
 --   calls        INT        calls that were traced
 --   median_ms    REAL  ms   time of a call on the host; backward of parts as in the median pass
 --   avg_ms       REAL  ms   the same, average
@@ -60,14 +60,14 @@ scales AS (
     FROM passes GROUP BY GROUPING SETS ((host, pid, root), (host, pid))
 ),
 grouped AS (
-    SELECT host, pid, rank, root, module, module_type, stage, mode, part, count(*) AS calls,
+    SELECT host, pid, rank, root, module, module_type, stage, phase, part, count(*) AS calls,
            median(duration_ms) AS median_ms, avg(duration_ms) AS avg_ms,
            max(duration_ms) AS max_ms, median(self_ms) AS self_ms, sum(duration_ms) AS total_ms,
            avg(gpu_ms) AS gpu_ms, sum(duration_ms) FILTER (step_ms IS NOT NULL) AS in_steps_ms
     FROM calls
-    GROUP BY host, pid, rank, root, module, module_type, stage, mode, part
+    GROUP BY host, pid, rank, root, module, module_type, stage, phase, part
 )
-SELECT g.root, g.module, g.module_type, g.stage, g.mode, g.calls,
+SELECT g.root, g.module, g.module_type, g.stage, g.phase, g.calls,
        g.median_ms * coalesce(s.of_median, a.of_median, 1) AS median_ms,
        g.avg_ms * coalesce(s.of_avg, a.of_avg, 1) AS avg_ms, g.max_ms,
        g.self_ms * coalesce(s.of_median, a.of_median, 1) AS self_ms,

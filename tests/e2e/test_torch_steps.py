@@ -196,7 +196,7 @@ def test_shares_of_a_step(start):
     target.await_collector()
     book, _, _ = target.run("evaluated")
     whole = sum(own["step"] for own in book[1:])
-    rows = {(row["module"], row["stage"], row["mode"]): row for row in slowest(target)}
+    rows = {(row["module"], row["stage"], row["phase"]): row for row in slowest(target)}
     for key, part in ((("Net", "forward", "train"), "forward"),
                       (("Net", "forward", "eval"), "evaluation"),
                       (("Net", "backward", "train"), "backward"),
@@ -207,10 +207,10 @@ def test_shares_of_a_step(start):
     net = rows["Net", "forward", "train"]
     # The model's own time is that of its pause.
     assert net["median_ms"] >= net["self_ms"] > 1
-    for stage, mode in (("forward", "train"), ("forward", "eval"), ("backward", "train")):
+    for stage, phase in (("forward", "train"), ("forward", "eval"), ("backward", "train")):
         for column in ("step_pct", "median_ms", "avg_ms", "max_ms", "total_ms"):
-            whole = rows["Net", stage, mode][column]
-            assert all(rows[name, stage, mode][column] <= whole for name in ("one", "two")), column
+            whole = rows["Net", stage, phase][column]
+            assert all(rows[name, stage, phase][column] <= whole for name in ("one", "two")), column
 
 
 def test_a_part_is_less_than_the_whole(start):
@@ -222,7 +222,7 @@ def test_a_part_is_less_than_the_whole(start):
     probing(target.pid, "config", "torch.backward=off")
     for _ in range(3):
         target.run("quick")
-    rows = {(row["module"], row["stage"]): row for row in slowest(target, "mode = 'train'")}
+    rows = {(row["module"], row["stage"]): row for row in slowest(target, "phase = 'train'")}
     whole, part = rows["Net", "backward"], rows["two", "backward"]
     assert 0 < part["calls"] < whole["calls"] / 3
     for column in ("step_pct", "median_ms", "avg_ms", "max_ms", "total_ms"):

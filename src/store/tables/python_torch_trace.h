@@ -27,7 +27,7 @@
     X(allocated_delta, REAL, "MB", "change of allocated")                                         \
     X(self_ms, REAL, "ms", "duration_ms without modules inside; NULL: not told apart")            \
     X(root, NAME, "", "outermost module, or the optimizer; a second one of its class has #2")     \
-    X(mode, NAME, "", "train, eval (no gradients, or eval()), data (called by a data loader)")    \
+    X(phase, NAME, "", "train, eval (no gradients, or eval()), data (called by a data loader)")   \
     X(tid, INT, "", "thread")
 
 #endif

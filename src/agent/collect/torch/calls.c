@@ -141,7 +141,7 @@ void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uin
         .gpu_ms = pb_null_real(), .allocated_mb = t->memory_mb, .delta_mb = pb_null_real(),
         .self_ms = inside_ns != UINT64_MAX ? ms_less(ended_ns - began_ns, inside_ns)
                                            : pb_null_real(),
-        .root = names->label, .mode = t->mode_train, .tid = th ? th->tid : PB_NULL_INT};
+        .root = names->label, .phase = t->phase_train, .tid = th ? th->tid : PB_NULL_INT};
 
     t->sums.rows++;
     if (!hold(t, &r, span))
@@ -180,7 +180,7 @@ static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torc
         .began_ns = n->began, .ended_ns = n->ended, .gpu_ms = pb_null_real(),
         .delta_mb = pb_null_real(), .allocated_mb = t->memory_mb,
         .self_ms = ms_less(n->ended - n->began, n->inside), .root = n->thread->root,
-        .mode = n->thread->mode, .tid = n->thread->tid};
+        .phase = n->thread->phase, .tid = n->thread->tid};
 }
 
 /* What the clock said some ticks ago. Counters of two processors may differ by a little. */
@@ -290,7 +290,7 @@ static void root_begins(struct pb_torch *t, struct pb_torch_thread *th, struct _
     /* What a checkpoint computes again is backward's time, what makes a sample that of the data. */
     root->counts = !th->fetching && !in_pass && pb_torch_makes_steps(t);
     root->training = in_pass || (!th->fetching && pb_torch_is_training(t, object));
-    th->mode = th->fetching ? t->mode_data : root->training ? t->mode_train : t->mode_eval;
+    th->phase = th->fetching ? t->phase_data : root->training ? t->phase_train : t->phase_eval;
     if (in_pass && t->last_root)
         m = t->last_root;
     th->root = m && t->on ? pb_torch_label(t, m) : PB_NULL_NAME;

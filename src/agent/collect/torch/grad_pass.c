@@ -257,7 +257,7 @@ static uint64_t write_one(struct pb_torch *t, struct pb_grad *g, const struct pb
     struct pb_torch_row row = {
         .name = r->module->name, .type = r->module->type, .stage = t->stage_backward,
         .gpu_ms = pb_null_real(), .allocated_mb = t->memory_mb,
-        .delta_mb = pb_null_real(), .root = r->label, .mode = t->mode_train,
+        .delta_mb = pb_null_real(), .root = r->label, .phase = t->phase_train,
         .tid = th ? th->tid : PB_NULL_INT};
     uint64_t took;
 

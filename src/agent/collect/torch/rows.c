@@ -33,7 +33,7 @@ static void write_row(struct pb_torch *t, const struct pb_torch_row *r)
     row[AT_allocated_delta].d = r->delta_mb;
     row[AT_self_ms].d = r->self_ms;
     row[AT_root].name = r->root;
-    row[AT_mode].name = r->mode;
+    row[AT_phase].name = r->phase;
     row[AT_tid].i = r->tid;
     pb_ring_append(t->trace, row);
 }

@@ -67,9 +67,9 @@ static void begin(struct pb_torch *t)
     t->stage_backward = name_of(t, "backward");
     t->stage_optimizer = name_of(t, "optimizer");
     t->operation_backward = name_of(t, "backward");
-    t->mode_train = name_of(t, "train");
-    t->mode_eval = name_of(t, "eval");
-    t->mode_data = name_of(t, "data");
+    t->phase_train = name_of(t, "train");
+    t->phase_eval = name_of(t, "eval");
+    t->phase_data = name_of(t, "data");
     t->wall_offset_ns = pb_clock_wall_ns() - (int64_t)now;
     t->attached_ns = now;
     t->step_end_ns = t->optimizer_began_ns = 0;

@@ -98,7 +98,7 @@ struct pb_torch_thread {
     struct pb_torch_call *top;
     uint32_t depth;
     uint32_t fetching; /* calls of a data loader that it is in */
-    uint32_t root, mode; /* names of its outermost call and what that is for */
+    uint32_t root, phase; /* names of its outermost call and what that is for */
     int64_t tid;
 };
 
@@ -120,7 +120,7 @@ struct pb_torch_row {
     uint64_t began_ns, ended_ns;
     double gpu_ms, allocated_mb, delta_mb;
     double self_ms;
-    uint32_t root, mode;
+    uint32_t root, phase;
     int64_t tid;
 };
 
@@ -184,7 +184,7 @@ struct pb_torch {
     uint32_t walk;
     uint32_t strays, strays_due; /* modules in no tree, and when to look at the tree again */
     uint32_t stage_forward, stage_backward, stage_optimizer, operation_backward;
-    uint32_t mode_train, mode_eval, mode_data;
+    uint32_t phase_train, phase_eval, phase_data;
 
     /* Steps. */
     int64_t step, epoch, seq;
