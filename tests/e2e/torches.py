@@ -28,6 +28,18 @@ def python():
     return pythons()[0] if pythons() else None
 
 
+def check_parts(logs):
+    """In every loop: no time is in two parts of a step, and all of it is in one."""
+    for row in logs:
+        if row["step_ms"] is None:
+            continue
+        parts = [row[part + "_ms"] or 0 for part in ("data", "forward", "backward", "optimizer",
+                                                     "other")]
+        assert min(parts) >= 0 and sum(parts) <= row["step_ms"] * 1.0001, row
+        # Between ranks: what is beside the other parts.
+        assert sum(parts) + row["comm_ms"] >= row["step_ms"] * 0.9999, row
+
+
 class Loop(Probed):
     """A script of tests/targets whose main thread runs the job that it is told."""
 
@@ -48,8 +60,10 @@ class Loop(Probed):
         self.value("job = %r" % job)
         eventually(lambda: self.value("job is None") == "True\n", 60)
         book = json.loads(self.value("import json; print(json.dumps(books[%r]))" % job))
-        return (book,) + tuple([row for row in rings.rows(self.home(), table)
-                                if row["timestamp"] > began] for table in (TRACE, LOGS))
+        trace, logs = ([row for row in rings.rows(self.home(), table) if row["timestamp"] > began]
+                       for table in (TRACE, LOGS))
+        check_parts(logs)
+        return book, trace, logs
 
     def anew(self, job):
         self.turn(False)

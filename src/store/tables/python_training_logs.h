@@ -27,7 +27,7 @@
     X(other_ms, REAL, "ms", "the rest: the loop's own code, evaluation")                          \
     X(batch_size, INT, "", "samples of the step")                                                 \
     X(samples_per_s, REAL, "", "samples in a second")                                             \
-    X(profiled, BOOL, "", "torch's profiler ran in it (`probing PID profile`): it is slower")      \
+    X(profiled, BOOL, "", "torch's profiler ran in it (`probing PID profile`): it is slower")     \
     X(model, NAME, "", "outermost module that was trained; a second one of its class has #2")     \
     X(optimizer, NAME, "", "its class; of a second one of it with #2; NULL: by hand")             \
     X(step_source, NAME, "", "who counts steps: optimizer, expression, injection (from 0 on)")    \

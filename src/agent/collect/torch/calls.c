@@ -37,6 +37,7 @@ static void give_back(struct pb_torch_thread *th)
 {
     th->top = NULL;
     th->depth = th->fetching = 0;
+    th->serving = th->tracing = false;
     th->taken = false;
 }
 
@@ -180,7 +181,7 @@ static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torc
         .began_ns = n->began, .ended_ns = n->ended, .gpu_ms = pb_null_real(),
         .delta_mb = pb_null_real(), .allocated_mb = t->memory_mb,
         .self_ms = ms_less(n->ended - n->began, n->inside), .root = n->thread->root,
-        .phase = n->thread->phase, .tid = n->thread->tid};
+        .phase = n->thread->phase, .tid = n->thread->tid, .thread = n->thread};
 }
 
 /* What the clock said some ticks ago. Counters of two processors may differ by a little. */
@@ -239,8 +240,8 @@ static void note(struct pb_torch *t, const struct pb_torch_note *n, bool tick)
         pb_torch_notes_write(t);
 }
 
-static void record(struct pb_torch *t, const struct pb_torch_thread *th,
-                   const struct pb_torch_call *c, uint64_t now, bool failed)
+static void record(struct pb_torch *t, struct pb_torch_thread *th, const struct pb_torch_call *c,
+                   uint64_t now, bool failed)
 {
     struct pb_torch_note n = {
         .began = c->began_ns, .ended = now, .module = c->module, .thread = th,
@@ -281,6 +282,30 @@ struct root {
     bool training;
 };
 
+/* Nothing trains: the call is a step, also where other threads make such calls meanwhile. */
+static void serve(struct pb_torch *t, struct pb_torch_thread *th)
+{
+    if (t->serving++) {
+        if (t->nnotes)
+            pb_torch_notes_write(t);
+        t->step++;
+        t->seq = 0;
+    }
+    th->serving = true;
+    th->step = t->step;
+    th->seq = t->seq;
+}
+
+/* Its rows are written. */
+static void served(struct pb_torch *t, struct pb_torch_thread *th)
+{
+    th->serving = false;
+    if (t->serving)
+        t->serving--;
+    if (th->step == t->step)
+        t->seq = th->seq;
+}
+
 static void root_begins(struct pb_torch *t, struct pb_torch_thread *th, struct _object *object,
                         struct pb_torch_module *m, struct root *root)
 {
@@ -294,6 +319,8 @@ static void root_begins(struct pb_torch *t, struct pb_torch_thread *th, struct _
     if (in_pass && t->last_root)
         m = t->last_root;
     th->root = m && t->on ? pb_torch_label(t, m) : PB_NULL_NAME;
+    if (root->counts && t->on && !t->optimizer_seen && !t->hand.ends && !t->has_step_thread)
+        serve(t, th);
     t->sums.own_ns += pb_clock_ns() - began;
 }
 
@@ -350,7 +377,8 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
 {
     struct pb_torch_call call = {.outer = th->top, .depth = th->depth, .changes = t->changes,
                                  .span = -1, .number = UINT64_MAX};
-    bool tracing = t->tracing, taken = tracing && t->calls++ % COST_EVERY == 0, weighed;
+    bool tracing = th->depth ? th->tracing : t->tracing, weighed;
+    bool taken = tracing && t->calls++ % COST_EVERY == 0;
     uint64_t entered = taken ? pb_clock_ns() : 0, now;
     struct root root = {.counts = false};
     struct _object *result;
@@ -365,8 +393,10 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     weighed = t->weighing || t->timing;
     if (__builtin_expect(t->ranging, 0))
         call.number = pb_grad_state(t->self)->next_number();
-    if (call.depth == 0)
+    if (call.depth == 0) {
+        th->tracing = tracing;
         root_begins(t, th, object, call.module, &root);
+    }
     th->top = &call;
     th->depth++;
     call.began_ns = pb_clock_ns();
@@ -382,9 +412,12 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
         pb_torch_oom_check(t, &call, call.began_ns);
     /* The entry may have been given to another module meanwhile, or the collector have left. */
     if (!t->on || !call.module ||
-        (call.changes != t->changes && call.module->object != object))
+        (call.changes != t->changes && call.module->object != object)) {
+        if (th->depth == 0 && th->serving)
+            served(t, th);
         return result;
-    if (tracing && t->tracing) {
+    }
+    if (tracing && th->tracing) {
         record(t, th, &call, now, !result);
         if (__builtin_expect(t->ranging && call.number != UINT64_MAX, 0))
             pb_grad_call_ends(t, &call, now, !result);
@@ -396,6 +429,8 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     }
     if (th->depth == 0 && t->on && t->nnotes)
         pb_torch_notes_write(t);
+    if (th->depth == 0 && th->serving)
+        served(t, th);
     if (th->depth == 0 && t->on)
         root_ended(t, &call, &root, now, !result);
     return result;
@@ -421,7 +456,7 @@ static struct _object *noted(struct pb_torch *t, struct pb_torch_thread *th, uin
     call.outer->inside_ticks += n.ended - n.began;
     if (__builtin_expect(!result, 0) && t->on)
         pb_torch_oom_check(t, &call, clock_then(t, pb_clock_ns(), n.ended, n.began));
-    if (!t->on || !t->tracing || (call.changes != t->changes && module->object != object))
+    if (!t->on || !th->tracing || (call.changes != t->changes && module->object != object))
         return result;
     n.inside = call.inside_ticks;
     if (__builtin_expect(call.inside_ns != 0, 0))
@@ -440,7 +475,7 @@ struct _object *pb_torch_on_call(struct _object *object, struct _object *args,
     struct pb_torch *t = state();
     struct pb_torch_thread *th = t->on ? this_thread(t) : NULL;
 
-    if (!th || (th->depth > 0 && !t->tracing))
+    if (!th || (th->depth > 0 && !th->tracing))
         return t->call_was(object, args, kwargs);
     if (__builtin_expect(t->hand.pending, 0) && th->depth == 0 && !th->fetching)
         pb_torch_hand_forward(t, object);

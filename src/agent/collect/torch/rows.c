@@ -90,6 +90,11 @@ static void number(struct pb_torch *t, struct pb_torch_row *r)
 {
     if (t->nnotes)
         pb_torch_notes_write(t);
+    if (r->thread && r->thread->serving) {
+        r->step = r->thread->step;
+        r->seq = r->thread->seq++;
+        return;
+    }
     r->step = t->step;
     r->seq = t->seq++;
 }

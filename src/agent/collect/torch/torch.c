@@ -83,7 +83,9 @@ static void begin(struct pb_torch *t)
     memset(t->feeds, 0, sizeof t->feeds);
     t->feed = t->main_feed = NULL;
     t->asked = 0;
-    t->uncounted = 0;
+    t->uncounted = t->serving = 0;
+    for (int i = 0; i < PB_TORCH_THREADS; i++)
+        t->threads[i].serving = false;
     t->period_said = 0; /* what the brake knows stays true */
     t->memory_due_ns = 0;
     t->memory_peak_mb = 0;

@@ -100,6 +100,9 @@ struct pb_torch_thread {
     uint32_t fetching; /* calls of a data loader that it is in */
     uint32_t root, phase; /* names of its outermost call and what that is for */
     int64_t tid;
+    bool tracing; /* that call is traced */
+    bool serving; /* and is a step of its own, with these numbers: others may be beside it */
+    int64_t step, seq;
 };
 
 /*
@@ -110,7 +113,7 @@ struct pb_torch_note {
     uint64_t began, ended;
     uint64_t inside; /* time of calls inside */
     const struct pb_torch_module *module;
-    const struct pb_torch_thread *thread; /* still in the same outermost call */
+    struct pb_torch_thread *thread; /* still in the same outermost call */
 };
 
 /* A row of python.torch_trace. */
@@ -122,6 +125,7 @@ struct pb_torch_row {
     double self_ms;
     uint32_t root, phase;
     int64_t tid;
+    struct pb_torch_thread *thread; /* that has the numbers; NULL: those of the step */
 };
 
 /* One that waits, for its own time on the GPU or for one before it. */
@@ -216,6 +220,7 @@ struct pb_torch {
     int optimizer_span;
     int others;           /* steps of other optimizers since the last one of this */
     uint32_t uncounted;   /* forwards that wait for an optimizer */
+    uint32_t serving;     /* outermost calls under way that are steps of their own */
     struct _object *stepping;    /* borrowed, in a step: its optimizer */
     struct _object *step_record; /* borrowed: what torch's profiler has for it */
     struct _object *step_frame;  /* borrowed: of Python, that runs it */
