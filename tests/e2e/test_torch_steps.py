@@ -73,7 +73,7 @@ def test_modules_within_the_data(loop):
     assert len(logs) == len(book)
     check(book, logs, ("data", "forward", "backward", "optimizer", "step"))
     assert [row["epoch"] for row in logs] == [own["epoch"] for own in book]
-    assert all(row["data_ms"] > row["forward_ms"] for row in logs[1:])
+    assert statistics.median(row["data_ms"] - row["forward_ms"] for row in logs[1:]) > 0
     assert {row["module"] for row in trace if row["operation_name"] == "backward"} == {"Net"}
 
 
