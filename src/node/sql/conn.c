@@ -29,6 +29,58 @@ static struct pb_sql_conn *open_conn(struct pb_sql *s, struct pb_err *err)
     return c;
 }
 
+static void close_conn(struct pb_sql *s, struct pb_sql_conn *c)
+{
+    struct duck_prepared **const kept[] = {&c->parser, &c->begin, &c->rollback};
+
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (*kept[i])
+            s->duck->destroy_prepare(kept[i]);
+    s->duck->disconnect(&c->duck);
+    free(c);
+}
+
+void pb_sql_conns_close(struct pb_sql *s)
+{
+    struct pb_sql_conn *next;
+
+    for (struct pb_sql_conn *c = s->conns; c; c = next) {
+        next = c->next;
+        close_conn(s, c);
+    }
+    s->conns = NULL;
+}
+
+static int run_kept(struct pb_sql *s, struct pb_sql_conn *c, struct duck_prepared **kept,
+                    const char *sql)
+{
+    struct duck_result r;
+    int rc;
+
+    if (!*kept && s->duck->prepare(c->duck, sql, kept) != 0)
+        return -1;
+    rc = s->duck->execute_prepared(*kept, &r) == 0 ? 0 : -1;
+    s->duck->destroy_result(&r);
+    return rc;
+}
+
+int pb_sql_conn_read_only(struct pb_sql *s, struct pb_sql_conn *c, struct pb_err *err)
+{
+    if (run_kept(s, c, &c->begin, "BEGIN TRANSACTION READ ONLY") < 0)
+        return pb_err_set(err, PB_FAIL, "SQL engine: no transaction");
+    c->reading = true;
+    return 0;
+}
+
+/* A connection that cannot leave its transaction is of no more use. */
+static bool end_reading(struct pb_sql *s, struct pb_sql_conn *c)
+{
+    bool was = c->reading;
+
+    c->reading = false;
+    return !was || run_kept(s, c, &c->rollback, "ROLLBACK") == 0;
+}
+
 struct pb_sql_conn *pb_sql_conn_take(struct pb_sql *s, struct pb_sql_task *task, struct pb_err *err)
 {
     struct pb_sql_conn *c;
@@ -58,14 +110,16 @@ struct pb_sql_conn *pb_sql_conn_take(struct pb_sql *s, struct pb_sql_task *task,
 void pb_sql_conn_give(struct pb_sql *s, struct pb_sql_conn *c)
 {
     struct pb_sql_conn **link;
+    bool usable;
 
     if (!c)
         return;
+    usable = end_reading(s, c);
     pthread_mutex_lock(&s->lock);
     c->busy = false;
     c->task = NULL;
     s->nbusy--;
-    if (s->nidle < IDLE_MAX) {
+    if (usable && s->nidle < IDLE_MAX) {
         s->nidle++;
         c = NULL;
     } else {
@@ -74,10 +128,8 @@ void pb_sql_conn_give(struct pb_sql *s, struct pb_sql_conn *c)
         *link = c->next;
     }
     pthread_mutex_unlock(&s->lock);
-    if (c) {
-        s->duck->disconnect(&c->duck);
-        free(c);
-    }
+    if (c)
+        close_conn(s, c);
 }
 
 struct pb_sql_task *pb_sql_conn_task(struct pb_sql *s, struct duck_bind *info)

@@ -39,16 +39,10 @@ void pb_sql_set_settings(struct pb_sql *s, const struct pb_sql_settings *setting
 
 void pb_sql_destroy(struct pb_sql *s)
 {
-    struct pb_sql_conn *next;
-
     if (!s)
         return;
     pb_sql_watch_stop(s);
-    for (struct pb_sql_conn *c = s->conns; c; c = next) {
-        next = c->next;
-        s->duck->disconnect(&c->duck);
-        free(c);
-    }
+    pb_sql_conns_close(s);
     if (s->db)
         s->duck->close(&s->db);
     if (s->own_tmp)

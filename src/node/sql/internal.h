@@ -45,6 +45,8 @@ struct pb_sql_conn {
     uint64_t id;
     bool busy;
     bool scoped;              /* its variables say something else than "all" */
+    bool reading;             /* inside a transaction that cannot write */
+    struct duck_prepared *parser, *begin, *rollback; /* made when first used */
     struct pb_sql_task *task; /* while busy */
 };
 
@@ -79,10 +81,14 @@ struct pb_sql {
 struct pb_sql_conn *pb_sql_conn_take(struct pb_sql *s, struct pb_sql_task *task,
                                      struct pb_err *err);
 void pb_sql_conn_give(struct pb_sql *s, struct pb_sql_conn *c);
+/* All of them, when nobody uses one. */
+void pb_sql_conns_close(struct pb_sql *s);
 /* The task of the connection that a bind runs for; NULL when there is none. */
 struct pb_sql_task *pb_sql_conn_task(struct pb_sql *s, struct duck_bind *info);
 /* Runs SQL of our own; nobody else's text. */
 int pb_sql_exec(struct pb_sql *s, struct pb_sql_conn *c, const char *sql, struct pb_err *err);
+/* From here on until the connection is given back nothing can be changed through it. */
+int pb_sql_conn_read_only(struct pb_sql *s, struct pb_sql_conn *c, struct pb_err *err);
 /* Sets the variables that views read from the task's scope. */
 int pb_sql_conn_scope(struct pb_sql *s, struct pb_sql_conn *c, struct pb_err *err);
 

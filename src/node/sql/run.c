@@ -17,6 +17,7 @@
 struct run {
     struct pb_sql *sql;
     const struct pb_query *query;
+    struct pb_arena arena;
     struct pb_output output;
     struct pb_sql_done *done;
     struct pb_sql_error *err;
@@ -189,10 +190,11 @@ static int run_setting(struct run *r, const char *sql, size_t len, size_t base)
 
 static int run_all(struct run *r)
 {
-    const char *sql = r->query->sql;
-    size_t len = strlen(sql), pos = 0, at, n;
+    size_t len = strlen(r->query->sql), pos = 0, at, n;
+    char *sql = pb_arena_strndup(&r->arena, r->query->sql, len);
     int rc = 0;
 
+    pb_sql_plain_blanks(sql, len);
     for (r->err->statement = 0; (n = pb_sql_statement(sql, len, &pos, &at)) > 0;
          r->err->statement++) {
         if (r->query->format == PB_FORMAT_PARQUET && r->err->statement > 0)
@@ -230,6 +232,7 @@ int pb_sql_run(struct pb_sql *s, const struct pb_query *q, struct pb_sql_done *r
     pb_output_init(&r.output, q, ret);
     rc = run_all(&r);
     pb_output_finish(&r.output);
+    pb_arena_finish(&r.arena);
     ret->ms = (double)(pb_clock_ns() - start) / 1e6;
     atomic_fetch_add(&s->node->queries, 1);
     atomic_fetch_add(&s->node->rows_out, ret->rows);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "node/sql/admit.h"
 #include "node/sql/error.h"
 #include "node/sql/words.h"
 
@@ -44,23 +45,45 @@ static int refuse(struct pb_statement *st, const char *sql, struct pb_sql_token 
     return 0;
 }
 
-/* The word that decides what it is; EXPLAIN and its options are skipped. */
-static struct pb_sql_token deciding_word(const char *sql, size_t len)
+/*
+ * Finds the statement behind EXPLAIN, and leaves in front of it nothing but the words that were
+ * understood: what the engine sees there is what we saw.
+ */
+static int find_inner(struct pb_statement *st)
 {
-    size_t pos = 0;
+    char *sql = st->text.text.data;
+    size_t len = st->text.text.len, pos = 0, end = 0;
     struct pb_sql_token t = pb_sql_next(sql, len, &pos);
+    bool options = false;
 
     if (!pb_sql_is(sql, t, "explain"))
-        return t;
-    t = pb_sql_next(sql, len, &pos);
-    while (pb_sql_is(sql, t, "analyze") || pb_sql_is(sql, t, "verbose"))
+        return 0;
+    for (;;) {
+        memset(sql + end, ' ', t.at - end);
+        end = pos;
         t = pb_sql_next(sql, len, &pos);
-    if (pb_sql_is(sql, t, "(") && !pb_sql_is(sql, pb_sql_peek(sql, len, pos), "select")) {
-        while (t.kind != PB_SQL_END && !pb_sql_is(sql, t, ")"))
-            t = pb_sql_next(sql, len, &pos);
-        t = pb_sql_next(sql, len, &pos);
+        if (!options && pb_sql_is(sql, t, "(")) {
+            size_t after = pos;
+            struct pb_sql_token first = pb_sql_next(sql, len, &after);
+
+            options = pb_sql_is(sql, first, "analyze") || pb_sql_is(sql, first, "format") ||
+                      pb_sql_is(sql, first, "verbose");
+            if (!options)
+                break;
+        } else if (options) {
+            if (t.kind != PB_SQL_WORD && !pb_sql_is(sql, t, ",") && !pb_sql_is(sql, t, ")"))
+                break;
+            options = !pb_sql_is(sql, t, ")");
+        } else if (!pb_sql_is(sql, t, "analyze") && !pb_sql_is(sql, t, "verbose")) {
+            break;
+        }
     }
-    return t;
+    st->inner = t.at;
+    memset(sql + end, ' ', t.at - end);
+    st->err->at = (long)(st->base + t.at);
+    return options || t.kind == PB_SQL_END
+               ? pb_err_set(&st->err->err, PB_FAIL, "EXPLAIN what? a SELECT must follow")
+               : refuse(st, sql, t);
 }
 
 /* What is in files and rings, as of now. */
@@ -112,19 +135,6 @@ static int lock_catalog(struct pb_statement *st, const struct pb_archive_table *
     return 0;
 }
 
-static int look_at_words(struct pb_statement *st, const char *sql, size_t len)
-{
-    size_t at;
-
-    if (refuse(st, sql, deciding_word(sql, len)) < 0)
-        return -1;
-    if (pb_words_check(sql, len, &at, &st->err->err) < 0) {
-        st->err->at = (long)(st->base + at);
-        return -1;
-    }
-    return 0;
-}
-
 /* DESCRIBE and SHOW TABLES become a SELECT over the engine's own lists. */
 static int describe(struct pb_statement *st, const struct pb_archive_table *files, size_t nfiles)
 {
@@ -148,9 +158,10 @@ int pb_statement_open(struct pb_statement *st, struct pb_sql *s, const struct pb
 
     *st = (struct pb_statement){.sql = s, .task = *task, .base = base, .err = err};
     pthread_mutex_init(&st->task.lock, NULL);
-    if (look_at_words(st, sql, len) < 0)
-        return -1;
     pb_buf_add(&st->text.text, sql, len);
+    if (refuse(st, sql, pb_sql_peek(sql, len, 0)) < 0 || find_inner(st) < 0)
+        return -1;
+    err->at = -1;
     st->reads = pb_words_has_from(sql, len);
     st->conn = pb_sql_conn_take(s, &st->task, &err->err);
     if (!st->conn)
@@ -220,14 +231,42 @@ static int bind(struct pb_statement *st, const char *sql, const char **ret_said)
     return -1;
 }
 
+/*
+ * The very text that will be bound, as the engine's parser sees it. What that cannot read is left
+ * to bind(), which fails for the same reason and says where.
+ */
+static int admit(struct pb_statement *st)
+{
+    struct pb_err err = {0};
+    const char *sql = st->text.text.data + st->inner, *said;
+    enum pb_admit admit;
+    long at;
+
+    admit = pb_admit_check(st->sql, st->conn, sql, &at, &err);
+    if (admit == PB_ADMIT_YES)
+        return 0;
+    if (admit == PB_ADMIT_NOT_SQL) {
+        if (bind(st, sql, &said) < 0)
+            return fail(st, said);
+        pb_err_set(&err, PB_FAIL, "this statement is refused: SQL here only reads");
+    }
+    if (pb_clock_ns() >= st->task.deadline_ns)
+        return fail(st, "");
+    if (at >= 0)
+        st->err->at = (long)(st->base + pb_sql_origin(&st->text, st->inner + (size_t)at));
+    st->err->err = err;
+    return -1;
+}
+
 int pb_statement_prepare(struct pb_statement *st)
 {
     const struct pb_duck *d = st->sql->duck;
     struct pb_buf grouped = PB_BUF_INIT;
     const char *said = "";
     long at;
-    int type;
 
+    if (pb_sql_conn_read_only(st->sql, st->conn, &st->err->err) < 0 || admit(st) < 0)
+        return -1;
     while (bind(st, st->text.text.data, &said) < 0) {
         at = strstr(said, "must appear in the GROUP BY clause") ? pb_sql_error_at(said) : -1;
         pb_buf_clear(&grouped);
@@ -235,11 +274,14 @@ int pb_statement_prepare(struct pb_statement *st)
             pb_buf_finish(&grouped);
             return fail(st, said);
         }
+        if (admit(st) < 0) {
+            pb_buf_finish(&grouped);
+            return -1;
+        }
         pb_sql_notice(&st->task, "no GROUP BY: grouped by %s", grouped.data ? grouped.data : "all");
     }
     pb_buf_finish(&grouped);
-    type = d->prepared_statement_type(st->prepared);
-    if (type != DUCK_SELECT && type != DUCK_EXPLAIN)
+    if (d->prepared_statement_type(st->prepared) != (st->inner ? DUCK_EXPLAIN : DUCK_SELECT))
         return pb_err_set(&st->err->err, PB_FAIL, "this statement is refused: SQL here only reads");
     if (d->nparams(st->prepared) > 0)
         return pb_err_set(&st->err->err, PB_FAIL, "the statement has parameters that nobody gave");

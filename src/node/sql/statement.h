@@ -22,6 +22,7 @@ struct pb_statement {
     struct pb_arena arena;
     struct pb_sql_edited text;
     size_t base; /* where it begins in the whole */
+    size_t inner; /* of EXPLAIN: where the statement begins that it explains; 0 for others */
     bool reads;  /* it names tables */
     bool begun, bound, locked; /* archive and catalog */
     struct duck_extracted *extracted;

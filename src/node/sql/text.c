@@ -24,13 +24,38 @@ static size_t skip_comment(const char *sql, size_t len, size_t i)
     return i;
 }
 
+/*
+ * Bytes of the blank at a place, 0 when there is none: ASCII's, Unicode's (White_Space), and those
+ * without width that the engine takes for blanks, too.
+ */
+static size_t blank_at(const char *sql, size_t len, size_t i)
+{
+    const unsigned char *p = (const unsigned char *)sql + i;
+    unsigned code;
+
+    if (i < len && p[0] < 0x80)
+        return strchr(" \t\n\v\f\r", p[0]) && p[0] ? 1 : 0;
+    if (len - i >= 2 && p[0] == 0xc2)
+        return p[1] == 0xa0 || p[1] == 0x85 ? 2 : 0;
+    if (len - i < 3 || (p[0] & 0xf0) != 0xe0)
+        return 0;
+    code = (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+    return code == 0x1680 || (code >= 0x2000 && code <= 0x200b) || code == 0x2028 ||
+                   code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x2060 ||
+                   code == 0x3000 || code == 0xfeff
+               ? 3
+               : 0;
+}
+
 static size_t skip_blank(const char *sql, size_t len, size_t i)
 {
+    size_t n;
+
     for (;;) {
-        while (i < len && isspace((unsigned char)sql[i]))
-            i++;
+        while (i < len && (n = blank_at(sql, len, i)) > 0)
+            i += n;
         if (i + 1 < len && sql[i] == '-' && sql[i + 1] == '-') {
-            while (i < len && sql[i] != '\n')
+            while (i < len && sql[i] != '\n' && sql[i] != '\r')
                 i++;
         } else if (i + 1 < len && sql[i] == '/' && sql[i + 1] == '*') {
             i = skip_comment(sql, len, i);
@@ -119,7 +144,7 @@ struct pb_sql_token pb_sql_next(const char *sql, size_t len, size_t *pos)
         i = skip_dollars(sql, len, i, tag);
     } else if (is_name_start(sql[i])) {
         kind = PB_SQL_WORD;
-        while (i < len && is_name_part(sql[i]))
+        while (i < len && is_name_part(sql[i]) && !blank_at(sql, len, i))
             i++;
     } else if (isdigit((unsigned char)sql[i])) {
         kind = PB_SQL_NUMBER;
@@ -129,6 +154,22 @@ struct pb_sql_token pb_sql_next(const char *sql, size_t len, size_t *pos)
     }
     *pos = i;
     return (struct pb_sql_token){kind, start, i - start};
+}
+
+void pb_sql_plain_blanks(char *sql, size_t len)
+{
+    size_t pos = 0, end = 0;
+    struct pb_sql_token t;
+
+    do {
+        t = pb_sql_next(sql, len, &pos);
+        for (size_t n; end < t.at; end += n ? n : 1) {
+            n = blank_at(sql, len, end);
+            if (n > 1 || sql[end] == '\v')
+                memset(sql + end, ' ', n);
+        }
+        end = pos;
+    } while (t.kind != PB_SQL_END);
 }
 
 struct pb_sql_token pb_sql_peek(const char *sql, size_t len, size_t pos)

@@ -30,6 +30,8 @@ struct pb_sql_token {
 
 /* The token at or behind *pos; comments and blanks are skipped. Moves *pos behind it. */
 struct pb_sql_token pb_sql_next(const char *sql, size_t len, size_t *pos);
+/* Blanks between tokens that not every reader takes for such become plain ones, byte by byte. */
+void pb_sql_plain_blanks(char *sql, size_t len);
 /* The one after, without moving. */
 struct pb_sql_token pb_sql_peek(const char *sql, size_t len, size_t pos);
 /* Is it this keyword or symbol? word in lower case. A quoted name is no keyword. */

@@ -4,20 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* Functions that reach files or change the engine; * stands for any end. */
-static const char *const refused[] = {
-    "read_*",         "parquet_*",        "glob",           "sniff_csv",
-    "query",          "query_table",      "json_execute_*", "enable_*",
-    "disable_*",      "verify_*",         "checkpoint",     "force_checkpoint",
-    "write_log",      "truncate_*",       "copy_database",  "import_database",
-    "add_parquet_*",  "arrow_scan*",      "seq_scan",       "pandas_scan",
-    "python_map_*",   "which_secret",     "duckdb_secrets", "duckdb_logs*",
-    "duckdb_log_*",   "pragma_storage_*", "storage_info",   "pragma_metadata_*",
-    "metadata_info",  "getenv",           "load_*",         "probing_ring",
-    "probing_live",   "nextval",          "currval",        "setseed",
-    "test_all_types", "test_vector_*",    "setvariable",
-};
-
 static bool fits(const char *pattern, const char *name)
 {
     size_t n = strlen(pattern);
@@ -25,48 +11,6 @@ static bool fits(const char *pattern, const char *name)
     if (pattern[n - 1] == '*')
         return strncasecmp(pattern, name, n - 1) == 0;
     return strcasecmp(pattern, name) == 0;
-}
-
-/* "system.main.repeat(" at a place: the engine's own function under a macro of ours. */
-static bool is_builtin_call(const char *sql, size_t len, size_t at)
-{
-    struct pb_sql_token t;
-    char name[64];
-    size_t pos = at;
-
-    if (!pb_sql_name(sql, pb_sql_next(sql, len, &pos), name, sizeof name) ||
-        (strcasecmp(name, "system") != 0 && strcasecmp(name, "pg_catalog") != 0))
-        return false;
-    while (pb_sql_is(sql, t = pb_sql_next(sql, len, &pos), "."))
-        if (!pb_sql_name(sql, pb_sql_next(sql, len, &pos), name, sizeof name))
-            return false;
-    return pb_sql_is(sql, t, "(");
-}
-
-int pb_words_check(const char *sql, size_t len, size_t *ret_at, struct pb_err *err)
-{
-    struct pb_sql_token t;
-    size_t pos = 0;
-    char name[64];
-
-    while ((t = pb_sql_next(sql, len, &pos)).kind != PB_SQL_END) {
-        *ret_at = t.at;
-        if (is_builtin_call(sql, len, t.at))
-            return pb_err_set(err, PB_FAIL, "functions have no schema here: leave '%.*s.' out",
-                              (int)t.len, sql + t.at);
-        /* U&"…" can write any name in escapes. */
-        if (pb_sql_is(sql, t, "u") && pos + 1 < len && sql[pos] == '&' &&
-            (sql[pos + 1] == '"' || sql[pos + 1] == '\''))
-            return pb_err_set(err, PB_FAIL, "U& names and texts are not known here");
-        if (!pb_sql_name(sql, t, name, sizeof name) ||
-            !pb_sql_is(sql, pb_sql_peek(sql, len, pos), "("))
-            continue;
-        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-            if (fits(refused[i], name))
-                return pb_err_set(err, PB_FAIL,
-                                  "%s() is refused: SQL here reads tables and nothing else", name);
-    }
-    return 0;
 }
 
 void pb_words_qualify(struct pb_sql_edited *e, const struct pb_catalog *c)

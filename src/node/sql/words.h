@@ -16,11 +16,6 @@
 /* `system` is also a database of the engine's own: our tables there get their full name. */
 void pb_words_qualify(struct pb_sql_edited *e, const struct pb_catalog *c);
 /*
- * Refuses functions that reach files, run text as SQL or change the engine. *ret_at: where. The
- * engine itself allows some of them in a SELECT.
- */
-int pb_words_check(const char *sql, size_t len, size_t *ret_at, struct pb_err *err);
-/*
  * Puts GROUP BY ALL into the SELECT around byte `at`, if that lies between SELECT and FROM and
  * there is no GROUP BY. Appends what is grouped by to `grouped`. False when it cannot be done.
  */

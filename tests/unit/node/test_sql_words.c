@@ -1,4 +1,4 @@
-/* SQL as text: statements, names, places that survive editing, words that are refused. */
+/* SQL as text: statements, names, places that survive editing. */
 #include "pb_test.h"
 
 #include "node/sql/text.h"
@@ -61,31 +61,14 @@ static void places_survive_editing(void **state)
     pb_sql_edited_finish(&e);
 }
 
-static void refused(const char *sql, long at)
+/* Blanks of Unicode are blanks; those inside of texts and names stay what they are. */
+static void blanks_become_plain(void **state)
 {
-    struct pb_err err = {0};
-    size_t where = 0;
+    char sql[] = "select\u00a0'a\u00a0b'\u3000\"c\u2028d\"\u2028, e\ufeff--\u00a0x\r+\u16801";
 
-    assert_int_equal(pb_words_check(sql, strlen(sql), &where, &err), at < 0 ? 0 : -1);
-    if (at >= 0)
-        assert_int_equal(where, at);
-}
-
-static void functions_that_reach_out_are_refused(void **state)
-{
     (void)state;
-    refused("select * from read_csv('x')", 14);
-    refused("select * from READ_TEXT /* x */ ('x')", 14);
-    refused("select * from \"enable_logging\"()", 14);
-    refused("select 'x'.read_text()", 11);
-    refused("select * from query('select 1')", 14);
-    refused("select * from U&\"\\0065nable_logging\"()", 14);
-    refused("select read_csv, \"glob\" from t where a = 'read_csv(1)'", -1);
-    refused("select count(*), repeat('x', 3), hour(now()) from t", -1);
-    /* Those that count first lie over the engine's own. */
-    refused("select system.main.repeat('x', 3)", 7);
-    refused("select \"System\" . repeat('x', 3)", 7);
-    refused("select system.cpu.pid, count(*) from system.cpu", -1);
+    pb_sql_plain_blanks(sql, strlen(sql));
+    assert_string_equal(sql, "select  'a\u00a0b'   \"c\u2028d\"   , e   --  x\r+   1");
 }
 
 static void grouped(const char *sql, const char *at, const char *expected, const char *by)
@@ -127,7 +110,7 @@ int main(void)
         cmocka_unit_test(statements_end_at_semicolons_that_are_not_text),
         cmocka_unit_test(names_are_read_with_their_quotes),
         cmocka_unit_test(places_survive_editing),
-        cmocka_unit_test(functions_that_reach_out_are_refused),
+        cmocka_unit_test(blanks_become_plain),
         cmocka_unit_test(a_missing_group_by_is_put_in),
     };
 
