@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/environment.h"
@@ -16,6 +17,7 @@
 #define CONNECT_TIMEOUT_MS 5000
 #define ASK_TIMEOUT_MS 60000
 #define EXIT_INTERRUPTED 130
+#define DEATH_RECENT_S 30
 
 /* All that a signal handler can get at. */
 _Atomic bool pb_nodelink_cancelled;
@@ -199,16 +201,44 @@ int pb_nodelink_refused(struct pb_ctx *ctx, int status, const char *text, size_t
     return pb_nodelink_error(ctx, &body, status, sql);
 }
 
-int pb_nodelink_broken(struct pb_ctx *ctx, const struct pb_nodelink *n, const struct pb_err *err)
-{
-    ctx->err = *err;
-    return n->remote ? -1 : pb_err_prefix(&ctx->err, "node");
-}
-
 static int add_body(const void *data, size_t len, void *arg)
 {
     pb_buf_add(arg, data, len);
     return 0;
+}
+
+/* Asks whoever answers now whether the server died a moment ago; its reason, or NULL. */
+static const char *reason_of_death(struct pb_ctx *ctx, const struct pb_nodelink *n)
+{
+    struct pb_http_request r = {.method = "GET", .path = "/health",
+                                .timeout_ms = CONNECT_TIMEOUT_MS};
+    struct pb_nodelink again = {.remote = n->remote};
+    struct pb_buf answer = PB_BUF_INIT;
+    struct pb_json body = {0};
+    struct pb_err was = ctx->err, err = {0};
+    const char *why = NULL;
+    int status = 0;
+
+    if ((n->remote ? open_remote(ctx, &again) : open_local(ctx, &again)) == 0 &&
+        pb_http_ask(again.http, &r, add_body, &answer, &status, &err) == 0 && status == 200 &&
+        pb_json_parse(&ctx->arena, answer.data, answer.len, &body, NULL) == 0 &&
+        time(NULL) - pb_json_whole(&body, "restarted_at", 0) <= DEATH_RECENT_S)
+        why = pb_json_str(&body, "restarted_because", NULL);
+    pb_http_close(again.http);
+    pb_buf_finish(&answer);
+    ctx->err = was;
+    return why;
+}
+
+int pb_nodelink_broken(struct pb_ctx *ctx, const struct pb_nodelink *n, const struct pb_err *err)
+{
+    const char *why = err->code == PB_FAIL ? reason_of_death(ctx, n) : NULL;
+
+    if (why)
+        return pb_err_set(&ctx->err, PB_FAIL,
+                          "the server died while it answered (%s) and was started again", why);
+    ctx->err = *err;
+    return n->remote ? -1 : pb_err_prefix(&ctx->err, "node");
 }
 
 int pb_nodelink_ask(struct pb_ctx *ctx, struct pb_nodelink *n, const char *method,

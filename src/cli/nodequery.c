@@ -169,15 +169,15 @@ static void write_question(struct pb_ctx *ctx, const struct pb_question *q, stru
 }
 
 /*
- * A node that was killed takes a while to be gone, and its socket still lets in. Nothing has been
- * answered yet, so another node may do it. False when there is no point in trying again.
+ * The server died, perhaps of another's question. Nothing has been answered yet, so the next one
+ * may do it, or refuse what killed the last. False when there is no point in trying again.
  */
 static bool ask_another(struct pb_ctx *ctx, struct pb_nodelink *n, struct taking *t,
                         const struct pb_err *err)
 {
     struct timespec moment = {.tv_nsec = 20000000};
 
-    if (n->remote || t->began || err->code != PB_FAIL || atomic_load(&pb_nodelink_cancelled))
+    if (t->began || err->code != PB_FAIL || atomic_load(&pb_nodelink_cancelled))
         return false;
     nanosleep(&moment, NULL);
     pb_nodelink_close(n);

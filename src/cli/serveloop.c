@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -18,15 +17,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/home.h"
 #include "cli/nodelink.h"
 #include "cli/nodestart.h"
+#include "cli/servelock.h"
+#include "cli/supervise.h"
 #include "host/proc.h"
 #include "node/http/server.h"
 #include "node/node.h"
 
 #define KEEP_BYTES (8 << 20)
-#define LOCK_TIMEOUT_MS 10000
 #define LOOK_MS 1000
 #define COLLECT_EVERY_NS 60000000000ull
 #define LOG_MAX (1 << 20)
@@ -39,6 +38,9 @@ struct serving {
     bool on_demand;
     struct pb_nodeplace place;
     int lock, signals;
+    pid_t pid; /* the supervisor's: the one that is shown */
+    struct pb_journal *journal;
+    struct pb_keeper *keeper;
     struct pb_node *node;
     struct pb_server *server;
     pthread_t warmer;
@@ -47,24 +49,6 @@ struct serving {
     uint64_t collected_ns;
     uint64_t trimmed_ns; /* the end of the request after which memory was given back */
 };
-
-/* Every folder of the path; the last one for this user alone. */
-static int make_folder(const char *path, struct pb_err *err)
-{
-    char part[PATH_MAX];
-
-    for (const char *p = path + 1;; p++) {
-        if (*p && *p != '/')
-            continue;
-        snprintf(part, sizeof part, "%.*s", (int)(p - path), path);
-        if (mkdir(part, 0700) < 0 && errno != EEXIST)
-            return pb_err_set(err, errno == EACCES ? PB_DENIED : PB_FAIL,
-                              "cannot make %s: %s. Set PROBING_HOME to a folder for history",
-                              part, strerror(errno));
-        if (!*p)
-            return 0;
-    }
-}
 
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -86,77 +70,11 @@ static void say(const char *fmt, ...)
 
 static void write_lock(struct serving *s)
 {
-    char text[256];
-    int len = snprintf(text, sizeof text,
-                       "pid=%d\nversion=%s\nsocket=%s\nlisteners=%d\nactive=%d\n", (int)getpid(),
-                       pb_node_version(), s->place.socket, s->listeners, s->active);
+    struct pb_nodelock text = {.pid = s->pid, .listeners = s->listeners, .active = s->active};
 
-    if (len < (int)sizeof text && pwrite(s->lock, text, (size_t)len, 0) == len &&
-        ftruncate(s->lock, len) < 0)
-        say("lock file: %s", strerror(errno));
-}
-
-/* A node of another version that nobody uses makes room; one that is used stays. */
-static int replace_other(struct serving *s)
-{
-    struct pb_nodelock other;
-    struct pb_err *err = &s->ctx->err;
-
-    if (!pb_nodelock_read(s->place.lock, &other) ||
-        strcmp(other.version, pb_node_version()) == 0 || !pb_nodeplace_answers(other.socket))
-        return 0;
-    if (other.listeners || other.active)
-        return pb_err_set(err, PB_FAIL,
-                          "node %d of probing %s is in use. End it with: probing serve --stop",
-                          other.pid, other.version);
-    return pb_nodestart_stop(s->ctx) < 0 ? -1 : 0;
-}
-
-/* 0: locked; 1: another node of this version serves; -1: failed. */
-static int take_lock(struct serving *s)
-{
-    uint64_t deadline = pb_clock_ns() + LOCK_TIMEOUT_MS * 1000000ull;
-    struct pb_err *err = &s->ctx->err;
-
-    s->lock = open(s->place.lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (s->lock < 0)
-        return pb_err_set(err, errno == EACCES ? PB_DENIED : PB_FAIL, "%s: %s", s->place.lock,
-                          strerror(errno));
-    while (flock(s->lock, LOCK_EX | LOCK_NB) < 0) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return pb_err_set(err, PB_FAIL, "%s: %s", s->place.lock, strerror(errno));
-        if (pb_nodeplace_answers(s->place.socket))
-            return 1;
-        if (replace_other(s) < 0)
-            return -1;
-        /* One is just starting or ending. */
-        if (pb_clock_ns() > deadline)
-            return pb_err_set(err, PB_TIMEOUT, "another node holds %s and does not answer",
-                              s->place.data);
-        usleep(1000);
-    }
-    return 0;
-}
-
-/* The folder of the socket is the one that agents use. */
-static int make_socket_folder(struct serving *s)
-{
-    char path[PATH_MAX];
-    int fd, rc;
-
-    snprintf(path, sizeof path, "%s", s->place.socket);
-    *strrchr(path, '/') = '\0';
-    if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return pb_err_set(&s->ctx->err, PB_FAIL, "%s: %s", path, strerror(errno));
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    rc = fd < 0 ? -errno : pb_home_check(fd, geteuid());
-    if (fd >= 0)
-        close(fd);
-    if (rc < 0)
-        return pb_err_set(&s->ctx->err, PB_DENIED,
-                          "%s is not safe: it must be a folder of yours that nobody else can enter",
-                          path);
-    return 0;
+    snprintf(text.version, sizeof text.version, "%s", pb_node_version());
+    snprintf(text.socket, sizeof text.socket, "%.127s", s->place.socket);
+    pb_servelock_write(s->lock, &text);
 }
 
 static void *warm(void *arg)
@@ -247,14 +165,15 @@ static void limit_memory(struct serving *s)
 
 static int start(struct serving *s, const char *addresses, bool no_token)
 {
-    struct pb_node_opts o = {.data_dir = s->place.data, .background = true};
+    struct pb_node_opts o = {.data_dir = s->place.data, .background = true,
+                             .journal = s->journal, .keeper = s->keeper};
     struct pb_err *err = &s->ctx->err;
 
     /* A heap of its own for each thread would cost more than it saves. */
     mallopt(M_ARENA_MAX, 2);
     /* Each query needs about as much as the last: to give it back in between costs page faults. */
     mallopt(M_TRIM_THRESHOLD, KEEP_BYTES);
-    if (catch_signals(s) < 0 || make_socket_folder(s) < 0 || pb_node_create(&s->node, &o, err) < 0)
+    if (catch_signals(s) < 0 || pb_node_create(&s->node, &o, err) < 0)
         return -1;
     limit_memory(s);
     s->warming = pthread_create(&s->warmer, NULL, warm, s) == 0;
@@ -344,49 +263,131 @@ static void say_goodbye(struct serving *s)
 
 static void finish(struct serving *s)
 {
-    char folder[PATH_MAX];
-
     if (s->server)
         say_goodbye(s);
     if (s->warming)
         pthread_join(s->warmer, NULL);
     pb_server_destroy(s->server);
     pb_node_destroy(s->node);
-    if (s->server) {
-        snprintf(folder, sizeof folder, "%s", s->place.socket);
-        *strrchr(folder, '/') = '\0';
-        rmdir(folder); /* agents may still use it */
-    }
     if (s->signals >= 0)
         close(s->signals);
-    if (s->lock >= 0)
-        close(s->lock);
+}
+
+/* Dying: says which thread it is that dies, and goes on dying. */
+static struct pb_journal *dying_journal;
+
+static void on_death(int signo)
+{
+    pb_journal_dying(dying_journal);
+    raise(signo); /* the default action by now */
+}
+
+static void note_deaths(struct serving *s)
+{
+    static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
+    struct sigaction act = {.sa_handler = on_death, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+
+    dying_journal = s->journal;
+    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++)
+        sigaction(deadly[i], &act, NULL);
+}
+
+/* The process that answers. again: another one died before it, and its addresses are open. */
+static int run_server(struct serving *s, const char *addresses, bool no_token, bool again)
+{
+    const char *why;
+
+    note_deaths(s);
+    if (start(s, again ? "" : addresses, no_token) == 0) {
+        pb_print_flush(&s->ctx->out, NULL);
+        if (s->on_demand && !again)
+            open_log(s);
+        pb_journal_set_ready(s->journal, true);
+        say("probing %s serves %s on %s", pb_node_version(), s->place.data, s->place.socket);
+        s->collected_ns = pb_clock_ns();
+        why = serve(s);
+        pb_journal_set_ended(s->journal);
+        say("ends: %s", why);
+    }
+    finish(s);
+    return s->ctx->err.code != PB_OK ? -1 : 0;
+}
+
+/* In the supervisor: whoever waits at the other end of stderr waits for the server. */
+static void let_go(void *arg)
+{
+    struct serving *s = arg;
+
+    if (s->on_demand)
+        open_log(s);
+}
+
+/* Of the supervisor, when no server is left. The name goes unless another node has taken it. */
+static void leave(struct serving *s, const struct stat *door)
+{
+    char folder[PATH_MAX];
+    struct stat now;
+
+    if (lstat(s->place.socket, &now) == 0 && now.st_ino == door->st_ino &&
+        now.st_dev == door->st_dev)
+        unlink(s->place.socket);
+    snprintf(folder, sizeof folder, "%s", s->place.socket);
+    *strrchr(folder, '/') = '\0';
+    rmdir(folder); /* agents may still use it */
+}
+
+static int supervise(struct serving *s, const char *addresses, bool no_token)
+{
+    struct pb_supervised v = {.started = let_go, .say = say, .arg = s};
+    struct pb_err *err = &s->ctx->err;
+    struct stat door = {0};
+    int fd, role = -1, status = 0;
+
+    if (pb_servelock_socket_folder(s->place.socket, err) < 0)
+        return -1;
+    fd = pb_server_bind(s->place.socket, err);
+    if (fd < 0)
+        return -1;
+    lstat(s->place.socket, &door);
+    s->pid = getpid();
+    write_lock(s);
+    v.journal = s->journal = pb_journal_create();
+    v.keeper = s->keeper = pb_keeper_create();
+    if (!s->journal || !s->keeper) {
+        pb_err_set(err, PB_FAIL, "no memory");
+        close(fd);
+    } else {
+        pb_keeper_hold(s->keeper, 0, fd);
+        role = pb_supervise(&v, &status, err);
+    }
+    if (role == PB_ROLE_SERVER || role == PB_ROLE_SUCCESSOR)
+        return run_server(s, addresses, no_token, role == PB_ROLE_SUCCESSOR);
+    leave(s, &door);
+    pb_keeper_destroy(s->keeper);
+    pb_journal_destroy(s->journal);
+    if (status)
+        _exit(status); /* the server has said why */
+    return role < 0 ? -1 : 0;
 }
 
 int pb_serve_loop(struct pb_ctx *ctx, bool on_demand, const char *addresses, bool no_token)
 {
     struct serving s = {.ctx = ctx, .on_demand = on_demand, .lock = -1, .signals = -1};
-    const char *why;
     int rc;
 
     umask(077);
     prctl(PR_SET_NAME, "probing-node"); /* it was started as /proc/self/exe */
-    if (pb_nodeplace_find(&s.place, &ctx->err) < 0 || make_folder(s.place.data, &ctx->err) < 0)
+    if (pb_nodeplace_find(&s.place, &ctx->err) < 0 ||
+        pb_servelock_folder(s.place.data, &ctx->err) < 0)
         return -1;
-    rc = take_lock(&s);
+    rc = pb_servelock_take(ctx, &s.place, &s.lock);
     if (rc == 1 && !on_demand)
         rc = pb_err_set(&ctx->err, PB_FAIL,
                         "a node is running for %s already. End it with: probing serve --stop",
                         s.place.data);
-    if (rc == 0 && start(&s, addresses, no_token) == 0) {
-        pb_print_flush(&ctx->out, NULL);
-        if (on_demand)
-            open_log(&s);
-        say("probing %s serves %s on %s", pb_node_version(), s.place.data, s.place.socket);
-        s.collected_ns = pb_clock_ns();
-        why = serve(&s);
-        say("ends: %s", why);
-    }
-    finish(&s);
+    if (rc == 0)
+        rc = supervise(&s, addresses, no_token);
+    if (s.lock >= 0)
+        close(s.lock);
     return rc < 0 || ctx->err.code != PB_OK ? -1 : 0;
 }

@@ -1,7 +1,8 @@
 /*
  * serveloop.h - the life of a node: lock, socket, loop, end.
  *
- * Owns: the lock of the data folder while it runs, the node and its server.
+ * Owns: the lock of the data folder while it runs, the node and its server, in a process that is
+ * started again when it dies (supervise.h).
  * Threads: one; parts of the node have their own.
  * Fails: when the folder cannot be made, another node holds it, or an address is taken. A signal
  * (TERM, INT, HUP) or POST /api/stop ends it in good order.

@@ -22,10 +22,15 @@
 #include "node/scope.h"
 #include "node/sql/engine.h"
 
+struct pb_journal;
+struct pb_keeper;
+
 struct pb_node_opts {
     const char *store_dir; /* --store; NULL for the stores of this machine */
     const char *data_dir;  /* history; NULL for none */
     bool background;       /* sample, seal, collect: only in serve */
+    struct pb_journal *journal; /* what it is at, for whoever starts it again; or NULL */
+    struct pb_keeper *keeper;   /* its listening sockets, likewise */
 };
 
 struct pb_pythons;  /* which processes are Python */

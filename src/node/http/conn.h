@@ -165,6 +165,8 @@ int pb_conn_send(struct pb_conn *c, const void *data, size_t len);
 
 /* listener.c */
 int pb_listener_open_unix(struct pb_server *s, const char *path, struct pb_err *err);
+/* Takes over the TCP listeners of a server that died. */
+void pb_listeners_inherit(struct pb_server *s);
 /* Closes the listeners whose owners are all gone; true while there are any with owners. */
 bool pb_listeners_review(struct pb_server *s);
 void pb_listener_close(struct pb_listener *l);

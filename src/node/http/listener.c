@@ -13,6 +13,8 @@
 #include "host/proc.h"
 #include "node/http/conn.h"
 #include "node/http/server.h"
+#include "node/keeper.h"
+#include "node/node.h"
 
 #define BACKLOG 256
 
@@ -31,7 +33,7 @@ void pb_listener_close(struct pb_listener *l)
  * The socket gets its name when somebody already listens on it, so that whoever finds the name
  * can connect. A name that nobody answers to was left behind by a node that was killed.
  */
-int pb_listener_open_unix(struct pb_server *s, const char *path, struct pb_err *err)
+int pb_server_bind(const char *path, struct pb_err *err)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     int n = snprintf(at.sun_path, sizeof at.sun_path, "%s.%d", path, (int)getpid());
@@ -49,15 +51,66 @@ int pb_listener_open_unix(struct pb_server *s, const char *path, struct pb_err *
         return pb_err_set(err, PB_FAIL, "socket: %s", strerror(errno));
     unlink(at.sun_path);
     if (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || chmod(at.sun_path, 0600) < 0 ||
-        listen(fd, BACKLOG) < 0 || rename(at.sun_path, path) < 0 || lstat(path, &s->path_was) < 0) {
+        listen(fd, BACKLOG) < 0 || rename(at.sun_path, path) < 0) {
         pb_err_set(err, PB_FAIL, "%s: %s", path, strerror(errno));
         unlink(at.sun_path);
         close(fd);
         return -1;
     }
-    memcpy(s->path, path, strlen(path) + 1);
+    return fd;
+}
+
+int pb_listener_open_unix(struct pb_server *s, const char *path, struct pb_err *err)
+{
+    const void *state;
+    size_t len;
+    int fd = s->node ? pb_keeper_get(s->node->opts.keeper, 0, &state, &len) : -1;
+
+    if (fd < 0)
+        fd = pb_server_bind(path, err);
+    if (fd < 0)
+        return -1;
     s->listeners[0].fd = fd;
+    if (lstat(path, &s->path_was) < 0)
+        return pb_err_set(err, PB_FAIL, "%s: %s", path, strerror(errno));
+    memcpy(s->path, path, strlen(path) + 1);
     return 0;
+}
+
+/* A listener as the next server needs it: the slot as it is, then its owners. Under lock. */
+static void keep(struct pb_server *s, const struct pb_listener *l)
+{
+    struct pb_keeper *k = s->node ? s->node->opts.keeper : NULL;
+    struct pb_buf b = PB_BUF_INIT;
+
+    if (!k)
+        return;
+    pb_buf_add(&b, l, sizeof *l);
+    pb_buf_add(&b, l->owners, l->nowners * sizeof *l->owners);
+    pb_keeper_put(k, (int)(l - s->listeners), l->fd, b.data, b.len);
+    pb_buf_finish(&b);
+}
+
+void pb_listeners_inherit(struct pb_server *s)
+{
+    for (int i = 1; s->node && i < PB_SERVER_LISTENERS && i < PB_KEEPER_SLOTS; i++) {
+        struct pb_listener *l = &s->listeners[i], was;
+        const void *state;
+        size_t len;
+        int fd = pb_keeper_get(s->node->opts.keeper, i, &state, &len);
+
+        if (fd < 0 || len < sizeof was)
+            continue;
+        memcpy(&was, state, sizeof was);
+        if (len != sizeof was + was.nowners * sizeof *was.owners)
+            continue;
+        was.fd = fd;
+        was.armed = false;
+        atomic_init(&was.conns, 0);
+        was.owners = pb_alloc_resize(NULL, len - sizeof was + 1);
+        memcpy(was.owners, (const char *)state + sizeof was, len - sizeof was);
+        *l = was;
+    }
 }
 
 /* An owner that is the process it was; one that waits for its parent to look is not. */
@@ -87,8 +140,11 @@ bool pb_listeners_review(struct pb_server *s)
                 l->owners[kept++] = l->owners[k];
             }
         l->nowners = kept;
-        if (kept == 0)
+        if (kept == 0) {
             pb_listener_close(l);
+            if (s->node)
+                pb_keeper_drop(s->node->opts.keeper, i);
+        }
     }
     return owned;
 }
@@ -336,8 +392,10 @@ int pb_server_open(struct pb_server *s, const struct pb_listen *w, char *ret_bou
         }
         rc = l ? add_owner(l, &owner, err) : -1;
     }
-    if (rc == 0)
+    if (rc == 0) {
         snprintf(ret_bound, cap, "%s", l->bound);
+        keep(s, l);
+    }
     pthread_mutex_unlock(&s->lock);
     pb_server_wake(s);
     return rc;

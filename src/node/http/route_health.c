@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "node/http/request.h"
+#include "node/journal.h"
 #include "node/node.h"
 
 static void run(struct pb_request *rq);
@@ -12,7 +13,7 @@ static void run(struct pb_request *rq);
 const struct pb_route pb_route_health = {
     .method = "GET",
     .path = "/health",
-    .doc = "is the node there: version, pid, uptime",
+    .doc = "is the node there: version, pid, uptime, restarts",
     .flags = PB_ROUTE_OPEN,
     .run = run,
 };
@@ -20,6 +21,9 @@ const struct pb_route pb_route_health = {
 static void run(struct pb_request *rq)
 {
     struct pb_buf b = PB_BUF_INIT;
+    char why[64];
+    time_t when = 0;
+    unsigned restarts = pb_journal_restarts(rq->node->opts.journal, &when, why, sizeof why);
 
     pb_buf_puts(&b, "{\"status\":\"ok\"");
     pb_json_key(&b, "version");
@@ -27,7 +31,16 @@ static void run(struct pb_request *rq)
     pb_json_key(&b, "pid");
     pb_json_int(&b, getpid());
     pb_json_key(&b, "uptime_s");
-    pb_buf_printf(&b, "%.1f}", (double)(pb_clock_ns() - rq->node->started_ns) / 1e9);
+    pb_buf_printf(&b, "%.1f", (double)(pb_clock_ns() - rq->node->started_ns) / 1e9);
+    pb_json_key(&b, "restarts");
+    pb_json_int(&b, (int64_t)restarts);
+    if (restarts) {
+        pb_json_key(&b, "restarted_at");
+        pb_json_int(&b, (int64_t)when);
+        pb_json_key(&b, "restarted_because");
+        pb_json_string(&b, why);
+    }
+    pb_buf_putc(&b, '}');
     pb_reply_json(rq, &b);
     pb_buf_finish(&b);
 }

@@ -81,6 +81,7 @@ int pb_server_create_with(struct pb_server **ret, struct pb_node *node,
     pthread_mutex_init(&s->lock, NULL);
     gethostname(s->host, sizeof s->host - 1);
     atomic_store(&s->last_ns, pb_clock_ns());
+    pb_listeners_inherit(s);
     if (pb_listener_open_unix(s, socket_path, err) < 0 || start(s, err) < 0) {
         release(s);
         return -1;

@@ -28,6 +28,8 @@ struct pb_server;
 int pb_server_create(struct pb_server **ret, struct pb_node *node, const char *socket_path,
                      struct pb_err *err);
 void pb_server_destroy(struct pb_server *s);
+/* The Unix socket alone, for a keeper: a descriptor that listens under that name, or -1. */
+int pb_server_bind(const char *socket_path, struct pb_err *err);
 /*
  * Opens a TCP listener, "host:port", ":port" or "port" (loopback), once for each address; asking
  * again adds the owner. owner: "<pid>-<start>" of the process it belongs to: it closes when the

@@ -255,11 +255,7 @@ enum pb_admit pb_admit_tree(const char *json, size_t len, long *ret_at, struct p
 /* Kept by the connection: to plan it each time would take longer than to run it. */
 static int prepare(struct pb_sql *s, struct pb_sql_conn *c)
 {
-    if (c->parser)
-        return 0;
-    return s->duck->prepare(c->duck, "SELECT json_serialize_sql($1::VARCHAR)", &c->parser) == 0
-               ? 0
-               : -1;
+    return pb_sql_conn_keep(s, c, &c->parser, "SELECT json_serialize_sql($1::VARCHAR)");
 }
 
 enum pb_admit pb_admit_check(struct pb_sql *s, struct pb_sql_conn *c, const char *sql,

@@ -51,13 +51,25 @@ void pb_sql_conns_close(struct pb_sql *s)
     s->conns = NULL;
 }
 
+int pb_sql_conn_keep(struct pb_sql *s, struct pb_sql_conn *c, struct duck_prepared **kept,
+                     const char *sql)
+{
+    if (*kept)
+        return 0;
+    if (s->duck->prepare(c->duck, sql, kept) == 0)
+        return 0;
+    s->duck->destroy_prepare(kept);
+    *kept = NULL;
+    return -1;
+}
+
 static int run_kept(struct pb_sql *s, struct pb_sql_conn *c, struct duck_prepared **kept,
                     const char *sql)
 {
     struct duck_result r;
     int rc;
 
-    if (!*kept && s->duck->prepare(c->duck, sql, kept) != 0)
+    if (pb_sql_conn_keep(s, c, kept, sql) < 0)
         return -1;
     rc = s->duck->execute_prepared(*kept, &r) == 0 ? 0 : -1;
     s->duck->destroy_result(&r);

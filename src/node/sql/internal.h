@@ -87,6 +87,9 @@ void pb_sql_conns_close(struct pb_sql *s);
 struct pb_sql_task *pb_sql_conn_task(struct pb_sql *s, struct duck_bind *info);
 /* Runs SQL of our own; nobody else's text. */
 int pb_sql_exec(struct pb_sql *s, struct pb_sql_conn *c, const char *sql, struct pb_err *err);
+/* A statement of our own that the connection keeps prepared, in one of its fields. */
+int pb_sql_conn_keep(struct pb_sql *s, struct pb_sql_conn *c, struct duck_prepared **kept,
+                     const char *sql);
 /* From here on until the connection is given back nothing can be changed through it. */
 int pb_sql_conn_read_only(struct pb_sql *s, struct pb_sql_conn *c, struct pb_err *err);
 /* Sets the variables that views read from the task's scope. */

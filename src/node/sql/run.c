@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "node/journal.h"
 #include "node/node.h"
 #include "node/sql/output.h"
 #include "node/sql/settings.h"
@@ -210,6 +211,21 @@ static int run_all(struct run *r)
     return 0;
 }
 
+/* A query that ended a server does not get at the next one. */
+static int run_noted(struct run *r)
+{
+    struct pb_journal *j = r->sql->node->opts.journal;
+    char why[160];
+    int entry, rc;
+
+    if (pb_journal_refused(j, PB_JOURNAL_QUERY, r->query->sql, why, sizeof why))
+        return pb_err_set(&r->err->err, PB_FAIL, "refused: this query %s; ask another way", why);
+    entry = pb_journal_begin(j, PB_JOURNAL_QUERY, r->query->sql);
+    rc = run_all(r);
+    pb_journal_end(j, entry);
+    return rc;
+}
+
 int pb_sql_run(struct pb_sql *s, const struct pb_query *q, struct pb_sql_done *ret,
                struct pb_sql_error *err)
 {
@@ -230,7 +246,7 @@ int pb_sql_run(struct pb_sql *s, const struct pb_query *q, struct pb_sql_done *r
     r.timeout_ms = timeout_ms;
     r.deadline_ns = start + (uint64_t)timeout_ms * 1000000u;
     pb_output_init(&r.output, q, ret);
-    rc = run_all(&r);
+    rc = run_noted(&r);
     pb_output_finish(&r.output);
     pb_arena_finish(&r.arena);
     ret->ms = (double)(pb_clock_ns() - start) / 1e6;

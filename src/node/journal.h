@@ -1,0 +1,54 @@
+/*
+ * journal.h - what the server is at, in memory that outlives it, so that whoever starts it again
+ * knows what ended it.
+ *
+ * Owns: shared memory, mapped by the supervisor and inherited by each server.
+ * Threads: begin, end and refused from any thread of the server; blame only while none runs.
+ * Fails: never; where there is no room something goes unnoted.
+ * Not here: starting the server again (cli/supervise.c).
+ *
+ * A query or a ring that the server was at when it died is a suspect. The one that the dying thread
+ * was at, or the only one there is, is refused from then on; several are refused when they are
+ * suspects for the second time.
+ */
+#ifndef PB_NODE_JOURNAL_H
+#define PB_NODE_JOURNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+enum pb_journal_kind { PB_JOURNAL_QUERY, PB_JOURNAL_RING };
+
+struct pb_journal;
+
+/* NULL when there is no memory. Every other call takes NULL for "nobody keeps one". */
+struct pb_journal *pb_journal_create(void);
+void pb_journal_destroy(struct pb_journal *j);
+
+/*
+ * This thread is at it now: a query's text, a ring's path. Returns what end() takes. Pairs may lie
+ * inside of each other.
+ */
+int pb_journal_begin(struct pb_journal *j, enum pb_journal_kind kind, const char *identity);
+void pb_journal_end(struct pb_journal *j, int entry);
+/* Did it end a server? buf: "ended the server at 14:02:11 (Segmentation fault)". */
+bool pb_journal_refused(struct pb_journal *j, enum pb_journal_kind kind, const char *identity,
+                        char *buf, size_t cap);
+
+/* From a signal handler of the server: the dying thread is this one. */
+void pb_journal_dying(struct pb_journal *j);
+/* By the supervisor, when the server has died: judges what it was at. Returns how many suspects. */
+int pb_journal_blame(struct pb_journal *j, time_t when, const char *why);
+
+/* Restarts so far; of the last one the time and the reason. */
+unsigned pb_journal_restarts(const struct pb_journal *j, time_t *ret_when, char *why, size_t cap);
+
+/* The server answers; it ends in good order. Cleared before one is started. */
+void pb_journal_set_ready(struct pb_journal *j, bool ready);
+void pb_journal_set_ended(struct pb_journal *j);
+bool pb_journal_is_ready(const struct pb_journal *j);
+bool pb_journal_is_ended(const struct pb_journal *j);
+
+#endif
