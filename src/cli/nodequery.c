@@ -213,8 +213,12 @@ static int query_by_http(struct pb_ctx *ctx, struct pb_nodelink *n, const struct
         take(t->held.data, t->held.len, t);
     if (t->failed || ctx->err.code != PB_OK)
         return -1;
-    if (rc < 0)
-        return pb_nodelink_broken(ctx, n, &err);
+    if (rc < 0) {
+        const char *words = pb_http_last_words(n->http, &ctx->arena);
+
+        return words ? pb_nodelink_refused(ctx, 200, words, strlen(words), q->sql)
+                     : pb_nodelink_broken(ctx, n, &err);
+    }
     if (status != 200)
         return pb_nodelink_refused(ctx, status, t->held.data, t->held.len, q->sql);
     if (t->lines && !t->ended)

@@ -74,7 +74,11 @@ struct pb_http_body {
     uint64_t left;
     unsigned digits, extra;
     bool cr, blank; /* a '\r' came last; nothing but that in this line */
-    char *trailer;  /* PB_HTTP_TRAILER_MAX bytes of the caller's, or NULL: its lines, with '\n' */
+    /*
+     * PB_HTTP_TRAILER_MAX bytes of the caller's, or NULL: lines of the trailer, with '\n'; before
+     * that, what stood behind the size of a chunk the last time something did.
+     */
+    char *trailer;
     size_t trailer_len;
 };
 
@@ -129,6 +133,11 @@ int pb_http_ask(struct pb_http_client *c, const struct pb_http_request *r, pb_ht
                 void *arg, int *ret_status, struct pb_err *err);
 /* A header or trailer of the last response, until the next question. */
 const char *pb_http_answered(struct pb_http_client *c, const char *name);
+/*
+ * Of an answer that broke off: the error that the server named in the last line it sent, as its
+ * JSON in the arena; NULL when it could not.
+ */
+const char *pb_http_last_words(struct pb_http_client *c, struct pb_arena *a);
 /*
  * Asks by POST, with a body of JSON, to turn the connection into a plain byte stream (101). Returns
  * the descriptor, which does not block and which the caller owns from then on, or -1. c is closed

@@ -33,6 +33,8 @@ static bool begin_chunk(struct pb_http_body *b)
         return false;
     b->state = b->left ? PB_BODY_CHUNK : PB_BODY_TRAILER;
     b->digits = b->extra = 0;
+    if (!b->left)
+        b->trailer_len = 0;
     b->blank = true;
     return true;
 }
@@ -58,9 +60,14 @@ static bool step(struct pb_http_body *b, char c)
             return true;
         }
         b->state = PB_BODY_EXTRA;
+        b->trailer_len = 0;
         return b->digits > 0 && (c == ';' || c == ' ' || c == '\t');
     case PB_BODY_EXTRA:
-        return end ? begin_chunk(b) : ++b->extra < PB_HTTP_TRAILER_MAX;
+        if (end)
+            return begin_chunk(b);
+        if (b->trailer)
+            b->trailer[b->trailer_len++] = c;
+        return ++b->extra < PB_HTTP_TRAILER_MAX;
     case PB_BODY_BEHIND:
         b->state = PB_BODY_SIZE;
         return end;

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -316,6 +317,25 @@ const char *pb_http_answered(struct pb_http_client *c, const char *name)
     const char *header = pb_http_header(&c->head, name);
 
     return header ? header : trailer_of(c, name);
+}
+
+const char *pb_http_last_words(struct pb_http_client *c, struct pb_arena *a)
+{
+    char *text = pb_arena_strdup(a, c->trailer), *out = text;
+    unsigned byte;
+
+    if (strncmp(text, "error=", 6) != 0)
+        return NULL;
+    for (const char *p = text + 6; *p; p++) {
+        if (*p == '%' && sscanf(p + 1, "%2x", &byte) == 1 && p[1] && p[2]) {
+            *out++ = (char)byte;
+            p += 2;
+        } else {
+            *out++ = *p;
+        }
+    }
+    *out = '\0';
+    return text;
 }
 
 int pb_http_explain(int status, const char *body, size_t len, struct pb_err *err)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -141,6 +142,8 @@ bool pb_listeners_review(struct pb_server *s)
             }
         l->nowners = kept;
         if (kept == 0) {
+            /* The keeper's copy would keep it there. */
+            epoll_ctl(s->epoll, EPOLL_CTL_DEL, l->fd, NULL);
             pb_listener_close(l);
             if (s->node)
                 pb_keeper_drop(s->node->opts.keeper, i);

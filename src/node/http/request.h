@@ -79,6 +79,12 @@ int pb_reply_flush(struct pb_request *rq);
 /* Was something sent? Then it is too late for another status. */
 bool pb_reply_sent(const struct pb_request *rq);
 void pb_reply_end(struct pb_request *rq);
+/*
+ * Instead of that, behind bytes that were sent: the answer is not whole, for this reason. It goes
+ * out as the extension of a chunk whose bytes never come, so that no client takes the answer for
+ * whole and ours can say why.
+ */
+void pb_reply_break(struct pb_request *rq, const struct pb_err *err, long at, const char *nearest);
 
 /*
  * A line about the answer that is known at its end: a header, or a trailer behind the chunks.

@@ -211,8 +211,10 @@ static void fail(struct pb_request *rq, const struct pb_query *q, const struct p
         pb_reply_error(rq, &e->err, e->at, e->nearest);
         return;
     }
-    if (q->format != PB_FORMAT_ROWS)
+    if (q->format != PB_FORMAT_ROWS) {
+        pb_reply_break(rq, &e->err, e->at, e->nearest);
         return;
+    }
     pb_reply_error_json(&b, pb_reply_code(e->err.code), e->err.msg, e->at, e->nearest);
     pb_buf_putc(&b, '\n');
     pb_reply_write(rq, b.data, b.len);

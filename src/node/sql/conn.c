@@ -76,14 +76,6 @@ static int run_kept(struct pb_sql *s, struct pb_sql_conn *c, struct duck_prepare
     return rc;
 }
 
-int pb_sql_conn_read_only(struct pb_sql *s, struct pb_sql_conn *c, struct pb_err *err)
-{
-    if (run_kept(s, c, &c->begin, "BEGIN TRANSACTION READ ONLY") < 0)
-        return pb_err_set(err, PB_FAIL, "SQL engine: no transaction");
-    c->reading = true;
-    return 0;
-}
-
 /* A connection that cannot leave its transaction is of no more use. */
 static bool end_reading(struct pb_sql *s, struct pb_sql_conn *c)
 {
@@ -91,6 +83,14 @@ static bool end_reading(struct pb_sql *s, struct pb_sql_conn *c)
 
     c->reading = false;
     return !was || run_kept(s, c, &c->rollback, "ROLLBACK") == 0;
+}
+
+int pb_sql_conn_read_only(struct pb_sql *s, struct pb_sql_conn *c, struct pb_err *err)
+{
+    if (!end_reading(s, c) || run_kept(s, c, &c->begin, "BEGIN TRANSACTION READ ONLY") < 0)
+        return pb_err_set(err, PB_FAIL, "SQL engine: no transaction");
+    c->reading = true;
+    return 0;
 }
 
 struct pb_sql_conn *pb_sql_conn_take(struct pb_sql *s, struct pb_sql_task *task, struct pb_err *err)

@@ -209,8 +209,7 @@ static void pass_on(const struct said *said, struct pb_sql_error *ret)
         return;
     }
     if (strncmp(said->message, "Interrupted", 11) == 0) {
-        /* Its threads stop each other, and sometimes it keeps that instead of the reason. */
-        pb_err_set(&ret->err, PB_FAIL, "it failed while rows were on their way; ask again for why");
+        pb_err_set(&ret->err, PB_FAIL, "the engine stopped it, and not when it was run again");
         return;
     }
     while (n > 0 && strchr(" .!", said->message[n - 1]))

@@ -10,6 +10,7 @@
 
 #define NAP_NS 20000
 #define NAP_MAX_NS 500000
+#define REASON_TRIES 3
 
 static int refuse(struct pb_statement *st, const char *sql, struct pb_sql_token t)
 {
@@ -316,6 +317,72 @@ static void work(const struct pb_duck *d, struct duck_pending *pending)
     }
 }
 
+const char *pb_statement_said(struct pb_statement *st)
+{
+    const char *said = st->sql->duck->result_error(&st->result);
+
+    return said ? said : "";
+}
+
+static void drop_result(struct pb_statement *st)
+{
+    if (st->has_result)
+        st->sql->duck->destroy_result(&st->result);
+    if (st->pending)
+        st->sql->duck->destroy_pending(&st->pending);
+    st->has_result = false;
+    st->pending = NULL;
+}
+
+/* Runs it once more, for its error alone: in the arena, or "" when there was none this time. */
+static const char *run_for_error(struct pb_statement *st)
+{
+    const struct pb_duck *d = st->sql->duck;
+    struct duck_chunk *chunk;
+    const char *said = "";
+    bool more = true;
+
+    drop_result(st);
+    if (pb_sql_conn_read_only(st->sql, st->conn, &(struct pb_err){0}) < 0 ||
+        d->pending_prepared_streaming(st->prepared, &st->pending) != 0)
+        return "";
+    work(d, st->pending);
+    st->has_result = true;
+    if (d->execute_pending(st->pending, &st->result) != 0)
+        return pb_arena_strdup(&st->arena, pb_statement_said(st));
+    while (more && pb_clock_ns() < st->task.deadline_ns && (chunk = d->fetch_chunk(st->result))) {
+        more = d->data_chunk_get_size(chunk) > 0;
+        d->destroy_data_chunk(&chunk);
+    }
+    said = pb_statement_said(st);
+    return pb_arena_strdup(&st->arena, said);
+}
+
+static bool is_interrupt(const char *said)
+{
+    return strstr(said, "INTERRUPT") || strncmp(said, "Interrupted", 11) == 0;
+}
+
+/*
+ * When one of the engine's threads fails, it interrupts the others, and sometimes what is kept is
+ * that interruption and not the reason for it. The reason is there again when it runs again: rings
+ * and files are held until the statement is closed.
+ */
+static const char *find_reason(struct pb_statement *st, const char *said)
+{
+    for (int tries = 0; tries < REASON_TRIES && is_interrupt(said) &&
+                        pb_clock_ns() < st->task.deadline_ns &&
+                        !(st->task.cancelled && atomic_load(st->task.cancelled));
+         tries++) {
+        const char *again = run_for_error(st);
+
+        if (!*again)
+            break;
+        said = again;
+    }
+    return said;
+}
+
 int pb_statement_start(struct pb_statement *st)
 {
     const struct pb_duck *d = st->sql->duck;
@@ -333,14 +400,9 @@ int pb_statement_start(struct pb_statement *st)
     work(d, st->pending);
     rc = d->execute_pending(st->pending, &st->result);
     st->has_result = true;
-    return rc == 0 ? 0 : fail(st, d->result_error(&st->result));
-}
-
-const char *pb_statement_said(struct pb_statement *st)
-{
-    const char *said = st->sql->duck->result_error(&st->result);
-
-    return said ? said : "";
+    if (rc == 0)
+        return 0;
+    return fail(st, find_reason(st, pb_arena_strdup(&st->arena, pb_statement_said(st))));
 }
 
 struct duck_chunk *pb_statement_fetch(struct pb_statement *st, bool *ret_failed)
@@ -350,7 +412,7 @@ struct duck_chunk *pb_statement_fetch(struct pb_statement *st, bool *ret_failed)
 
     *ret_failed = *said != '\0';
     if (*ret_failed)
-        fail(st, said);
+        fail(st, find_reason(st, pb_arena_strdup(&st->arena, said)));
     return chunk;
 }
 
@@ -358,10 +420,7 @@ void pb_statement_close(struct pb_statement *st)
 {
     struct pb_sql *s = st->sql;
 
-    if (st->has_result)
-        s->duck->destroy_result(&st->result);
-    if (st->pending)
-        s->duck->destroy_pending(&st->pending);
+    drop_result(st);
     drop_prepared(st);
     if (st->locked)
         pthread_rwlock_unlock(&s->catalog_lock);

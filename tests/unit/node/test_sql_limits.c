@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "node/sql/internal.h"
 
 static void errors_name_the_place_and_the_nearest(void **state)
 {
@@ -105,6 +106,36 @@ static void nothing_is_changed_and_no_file_is_reached(void **state)
     }
     assert_int_equal(access("/tmp/sql-test-leak", F_OK), -1);
     sql_gives(f, PB_FORMAT_NDJSON, "select count(*) as n from python.memory", "{\"n\":0}\n");
+}
+
+/* Takes bytes, and stops the engine as one of its own threads does when another has failed. */
+static int stop_engine(const void *data, size_t len, void *arg)
+{
+    struct sql_fixture *f = arg;
+    struct pb_sql *s = f->node->sql;
+
+    pb_buf_add(&f->out, data, len);
+    pthread_mutex_lock(&s->lock);
+    for (struct pb_sql_conn *c = s->conns; c; c = c->next)
+        if (c->busy)
+            s->duck->interrupt(c->duck);
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+static void the_reason_is_told_when_only_the_stop_is_kept(void **state)
+{
+    static const struct pb_scope all = {.all = true};
+    struct sql_fixture *f = *state;
+    struct pb_query q = {.scope = &all, .format = PB_FORMAT_ROWS, .sink = stop_engine, .arg = f};
+
+    sql_open(f, false);
+    q.sql = "select case when range < 900000 then range else error('late') end from range(1000000)";
+    assert_int_equal(pb_sql_run(f->node->sql, &q, &f->done, &f->err), -1);
+    assert_string_equal(f->err.err.msg, "late");
+    q.sql = "select range from range(1000000)";
+    assert_int_equal(pb_sql_run(f->node->sql, &q, &f->done, &f->err), -1);
+    assert_string_equal(f->err.err.msg, "the engine stopped it, and not when it was run again");
 }
 
 /* What stands in a folder. */
@@ -328,6 +359,7 @@ int main(void)
         SQL_TEST(nothing_is_changed_and_no_file_is_reached),
         SQL_TEST(memory_is_limited_and_nothing_spills),
         SQL_TEST(time_is_limited),
+        SQL_TEST(the_reason_is_told_when_only_the_stop_is_kept),
         SQL_TEST(what_makes_too_much_is_refused_at_once),
         SQL_TEST(time_is_up_inside_a_function_as_well),
         SQL_TEST(a_query_can_be_cancelled),
