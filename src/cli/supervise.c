@@ -17,6 +17,8 @@
 #define WAIT_MAX_MS 5000
 #define CALM_NS 10000000000ull
 #define TRIES_MAX 5
+#define PATIENCE_NS 12000000000ull
+#define LOOK_MS 200
 
 struct supervisor {
     const struct pb_supervised *s;
@@ -24,6 +26,7 @@ struct supervisor {
     sigset_t before; /* mask that servers get */
     pid_t server;    /* 0: none runs */
     bool told;       /* to end */
+    uint64_t told_ns;
     int status;      /* of the last server, as wait() says */
 };
 
@@ -44,6 +47,7 @@ static void read_signals(struct supervisor *v)
     while (read(v->signals, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGCHLD)
             continue;
+        v->told_ns = v->told ? v->told_ns : pb_clock_ns();
         v->told = true;
         if (v->server > 0)
             kill(v->server, SIGTERM);
@@ -52,7 +56,7 @@ static void read_signals(struct supervisor *v)
         v->server = 0;
 }
 
-/* Until the server has ended, or for so long; says whether it was told to end. */
+/* Until the server has ended, or for so long. */
 static void attend(struct supervisor *v, uint64_t until_ns)
 {
     struct pollfd p[] = {{.fd = v->signals, .events = POLLIN},
@@ -63,7 +67,10 @@ static void attend(struct supervisor *v, uint64_t until_ns)
 
         if (until_ns ? v->told || now >= until_ns : v->server == 0)
             break;
-        poll(p, 2, until_ns ? (int)((until_ns - now) / 1000000u) + 1 : -1);
+        /* It may be inside of something that does not come back. */
+        if (v->told && v->server > 0 && now > v->told_ns + PATIENCE_NS)
+            kill(v->server, SIGKILL);
+        poll(p, 2, until_ns ? (int)((until_ns - now) / 1000000u) + 1 : v->told ? LOOK_MS : -1);
         read_signals(v);
         pb_keeper_pump(v->s->keeper);
     }
@@ -77,6 +84,8 @@ static void describe(int status, char *buf, size_t cap)
         snprintf(buf, cap, "killed, perhaps for its memory");
     else if (WIFSIGNALED(status))
         snprintf(buf, cap, "%s", strsignal(WTERMSIG(status)));
+    else if (WEXITSTATUS(status) == PB_JOURNAL_EXIT_STUCK)
+        snprintf(buf, cap, "stuck inside one function");
     else
         snprintf(buf, cap, "out of memory");
 }

@@ -113,6 +113,12 @@ bool pb_journal_refused(struct pb_journal *j, enum pb_journal_kind kind, const c
     return true;
 }
 
+void pb_journal_condemn(struct pb_journal *j, int entry)
+{
+    if (j && entry >= 0)
+        atomic_store(&j->dying, entry + 1);
+}
+
 void pb_journal_dying(struct pb_journal *j)
 {
     int none = 0;

@@ -37,6 +37,9 @@ void pb_journal_end(struct pb_journal *j, int entry);
 bool pb_journal_refused(struct pb_journal *j, enum pb_journal_kind kind, const char *identity,
                         char *buf, size_t cap);
 
+/* The server ends because of this one, by its own will: with the exit code below. */
+void pb_journal_condemn(struct pb_journal *j, int entry);
+enum { PB_JOURNAL_EXIT_STUCK = 75 };
 /* From a signal handler of the server: the dying thread is this one. */
 void pb_journal_dying(struct pb_journal *j);
 /* By the supervisor, when the server has died: judges what it was at. Returns how many suspects. */

@@ -149,3 +149,29 @@ def test_a_server_that_dies_at_once_does_not_spin(node):
     health(address)
     assert 0.2 < time.time() - start < 20
     assert alive(node.pid())
+
+
+# Each % with a _ behind it multiplies the ways to look at: this does not end.
+STUCK = "SELECT lpad('', 400, 'a') LIKE '%a_%a_%a_%a_%a_%a_%b'"
+
+
+def test_a_function_that_does_not_come_back_is_ended(node):
+    """Its query is told in time; some seconds later the core that it holds is free again."""
+    address = listen(node)
+    first = server(address)
+    answer = node("query", "--timeout", "1", STUCK)
+    assert answer.returncode == 5 and "inside one function" in answer.stderr
+    assert gone(first, 30)
+    again = node("query", "--timeout", "1", STUCK)
+    assert again.returncode == 1
+    assert "(stuck inside one function)" in again.stderr, again.stderr
+    assert node.rows("SELECT 1 AS one") == [{"one": 1}]
+
+
+def test_stop_ends_what_does_not_come_back(node):
+    node("serve")
+    pid = node.pid()
+    answer = node("query", "--timeout", "1", STUCK)
+    assert answer.returncode == 5
+    assert node("serve", "--stop").returncode == 0
+    assert gone(pid, 1)

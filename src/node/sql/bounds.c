@@ -3,12 +3,15 @@
  * it is inside one of them the engine cannot be interrupted, and does not count the memory. Each
  * is covered by a macro of the same name that counts first, over all rows of a step together.
  */
+#include <math.h>
 #include <string.h>
 
 #include "node/sql/internal.h"
 
 /* Bytes, or what takes about as long, in one step of up to DUCK_VECTOR_SIZE rows. */
 #define MOST 67108864.0
+
+enum { VALUES_MAX = 16 };
 
 /* An element of a list counts for more than its bytes: what is done with lists takes longer. */
 static const char *const macros[] = {
@@ -17,6 +20,10 @@ static const char *const macros[] = {
     "(s, n BIGINT) AS system.main.repeat(s, probing_bound(n, len(s) * 4.0 * n))",
     "lpad(s, n BIGINT, fill) AS system.main.lpad(s, probing_bound(n, n * 4.0)::INTEGER, fill)",
     "rpad(s, n BIGINT, fill) AS system.main.rpad(s, probing_bound(n, n * 4.0)::INTEGER, fill)",
+    "replace(s, a, b) AS system.main.replace(s, a, left(b, probing_bound(length(b), "
+    "strlen(s) / greatest(strlen(a), 1) * strlen(b) * 4.0)))",
+    "bitstring(s, n BIGINT) AS "
+    "system.main.bitstring(s, probing_bound(n, n * 4.0)::INTEGER)",
 #define TIMES(name, type)                                                                          \
     ", (a " type ", b " type ", step INTERVAL) AS system.main." name                               \
     "(a, b + to_seconds(probing_bound(0, (epoch(b) - epoch(a)) / epoch(step) * 64)), step)"
@@ -65,6 +72,121 @@ static void bound(struct duck_call *info, struct duck_chunk *input, struct duck_
         memcpy(d->vector_get_data(output), d->vector_get_data(given), n * sizeof(int64_t));
 }
 
+/* Bytes that the numbers in a format ask for; one that an argument would give is too much. */
+static double width_of_printf(const char *p, const char *end)
+{
+    double sum = 0, n;
+
+    while ((p = memchr(p, '%', (size_t)(end - p)))) {
+        n = 0;
+        for (p++; p < end && memchr("-+ #.$*0123456789", *p, 17); p++) {
+            if (*p == '*')
+                return INFINITY;
+            n = *p >= '0' && *p <= '9' ? n * 10 + (*p - '0') : 0;
+            sum += n;
+        }
+        p += p < end; /* the letter, or the second % */
+    }
+    return sum;
+}
+
+static double width_of_format(const char *p, const char *end)
+{
+    bool inside = false, spec = false;
+    double sum = 0, n = 0;
+
+    for (; p < end; p++) {
+        if (!inside) {
+            inside = *p == '{' && !(p + 1 < end && p[1] == '{');
+            p += *p == '{' && !inside;
+            spec = false;
+            n = 0;
+            continue;
+        }
+        if (*p == '{')
+            return INFINITY;
+        n = *p >= '0' && *p <= '9' && spec ? n * 10 + (*p - '0') : 0;
+        sum += n;
+        spec |= *p == ':';
+        inside = *p != '}';
+    }
+    return sum;
+}
+
+static void widths(struct duck_chunk *input, struct duck_vector *output,
+                   double (*width)(const char *p, const char *end))
+{
+    const struct pb_duck *d = pb_duck();
+    struct duck_vector *formats = d->data_chunk_get_vector(input, 0);
+    const struct duck_string *text = d->vector_get_data(formats);
+    const uint64_t *there = d->vector_get_validity(formats);
+    double *out = d->vector_get_data(output);
+    size_t n = d->data_chunk_get_size(input);
+
+    for (size_t i = 0; i < n; i++) {
+        const char *p = text[i].len <= 12 ? text[i].prefix : text[i].p;
+
+        out[i] = !there || there[i / 64] >> (i % 64) & 1 ? width(p, p + text[i].len) : 0;
+    }
+}
+
+static void printf_width(struct duck_call *info, struct duck_chunk *input,
+                         struct duck_vector *output)
+{
+    (void)info;
+    widths(input, output, width_of_printf);
+}
+
+static void format_width(struct duck_call *info, struct duck_chunk *input,
+                         struct duck_vector *output)
+{
+    (void)info;
+    widths(input, output, width_of_format);
+}
+
+static int add_width(const struct pb_duck *d, struct duck_connection *c, const char *name,
+                     duck_scalar_fn *function)
+{
+    struct duck_scalar_function *f = d->create_scalar_function();
+    struct duck_type *text = d->create_logical_type(DUCK_VARCHAR);
+    struct duck_type *cost = d->create_logical_type(DUCK_DOUBLE);
+    int rc;
+
+    d->scalar_function_set_name(f, name);
+    d->scalar_function_add_parameter(f, text);
+    d->scalar_function_set_return_type(f, cost);
+    d->scalar_function_set_function(f, function);
+    rc = d->register_scalar_function(c, f) == 0 ? 0 : -1;
+    d->destroy_logical_type(&text);
+    d->destroy_logical_type(&cost);
+    d->destroy_scalar_function(&f);
+    return rc;
+}
+
+/* A macro has no "and so on": one for each count of values. */
+static int add_formats(const struct pb_duck *d, struct duck_connection *c, const char *name)
+{
+    struct pb_buf b = PB_BUF_INIT;
+    struct duck_result r;
+    int rc;
+
+    pb_buf_printf(&b, "CREATE MACRO %s", name);
+    for (int n = 0; n <= VALUES_MAX; n++) {
+        pb_buf_puts(&b, n ? ", (f" : "(f");
+        for (int i = 0; i < n; i++)
+            pb_buf_printf(&b, ", v%d", i);
+        pb_buf_printf(&b, ") AS system.main.%s(left(f, probing_bound(length(f), probing_%s_width(f)"
+                          " * 4.0))", name, name);
+        for (int i = 0; i < n; i++)
+            pb_buf_printf(&b, ", v%d", i);
+        pb_buf_putc(&b, ')');
+    }
+    rc = d->query(c, b.data, &r) == 0 ? 0 : -1;
+    d->destroy_result(&r);
+    pb_buf_finish(&b);
+    return rc;
+}
+
 int pb_sql_bounds_register(struct pb_sql *s, struct duck_connection *c)
 {
     const struct pb_duck *d = s->duck;
@@ -93,5 +215,9 @@ int pb_sql_bounds_register(struct pb_sql *s, struct duck_connection *c)
         d->destroy_result(&r);
         pb_buf_finish(&b);
     }
-    return rc;
+    return rc < 0 || add_width(d, c, "probing_printf_width", printf_width) < 0 ||
+                   add_width(d, c, "probing_format_width", format_width) < 0 ||
+                   add_formats(d, c, "printf") < 0 || add_formats(d, c, "format") < 0
+               ? -1
+               : 0;
 }

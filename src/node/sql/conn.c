@@ -2,15 +2,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "host/alloc.h"
+#include "node/journal.h"
 #include "node/sql/internal.h"
 #include "node/sql/text.h"
 
 enum { IDLE_MAX = 8, LOOK_EVERY_MS = 5 };
 
 #define LATE_NS 1000000000u
+#define STUCK_NS 10000000000u
 
 static struct pb_sql_conn *open_conn(struct pb_sql *s, struct pb_err *err)
 {
@@ -228,6 +231,20 @@ void pb_sql_late(const struct pb_sql_task *t, bool stuck, struct pb_err *err)
                      : "--timeout gives it more");
 }
 
+/*
+ * A function that does not come back holds a core and its memory, and whoever asked has gone. Where
+ * somebody starts this process again, that is the way to stop it.
+ */
+static void end_stuck(struct pb_sql *s, const struct pb_sql_task *t)
+{
+    struct pb_journal *j = s->node->opts.journal;
+
+    if (!j || !t->query || pb_clock_ns() < t->deadline_ns + STUCK_NS)
+        return;
+    pb_journal_condemn(j, t->entry);
+    _exit(PB_JOURNAL_EXIT_STUCK);
+}
+
 /* Under lock, so that the task stays. */
 static void tell_late(struct pb_sql_task *t)
 {
@@ -265,6 +282,7 @@ static void *watch(void *arg)
             if (c->busy && c->task && is_over(c->task)) {
                 s->duck->interrupt(c->duck);
                 tell_late(c->task);
+                end_stuck(s, c->task);
             }
     }
     pthread_mutex_unlock(&s->lock);

@@ -30,6 +30,7 @@ struct pb_sql_task {
     const _Atomic bool *cancelled;
     const struct pb_query *query; /* NULL when it is not a user's */
     int64_t timeout_ms;
+    int entry; /* in the node's journal, or -1 */
     bool told;             /* the watcher's: query->late was heard */
     pthread_mutex_t lock;  /* of notices: scans run in several threads */
     struct pb_buf *notices; /* or NULL */

@@ -24,6 +24,7 @@ struct run {
     struct pb_sql_error *err;
     uint64_t deadline_ns;
     int64_t timeout_ms;
+    int entry; /* in the node's journal */
 };
 
 /* What max_rows left out, as far as that can be said at once. An error there changes nothing. */
@@ -138,6 +139,7 @@ static int run_statement(struct run *r, const char *sql, size_t len, size_t base
         .cancelled = r->query->cancelled,
         .query = r->query,
         .timeout_ms = r->timeout_ms,
+        .entry = r->entry,
         .notices = &r->done->notices,
     };
     struct pb_statement st;
@@ -216,13 +218,13 @@ static int run_noted(struct run *r)
 {
     struct pb_journal *j = r->sql->node->opts.journal;
     char why[160];
-    int entry, rc;
+    int rc;
 
     if (pb_journal_refused(j, PB_JOURNAL_QUERY, r->query->sql, why, sizeof why))
         return pb_err_set(&r->err->err, PB_FAIL, "refused: this query %s; ask another way", why);
-    entry = pb_journal_begin(j, PB_JOURNAL_QUERY, r->query->sql);
+    r->entry = pb_journal_begin(j, PB_JOURNAL_QUERY, r->query->sql);
     rc = run_all(r);
-    pb_journal_end(j, entry);
+    pb_journal_end(j, r->entry);
     return rc;
 }
 

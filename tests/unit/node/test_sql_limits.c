@@ -202,6 +202,14 @@ static void what_makes_too_much_is_refused_at_once(void **state)
         "len(repeat([1, 2], 200000000))",
         "levenshtein(repeat('a', 100000), repeat('b', 100000))",
         "jaro_winkler_similarity(repeat('a', 100000), repeat('b', 100000))",
+        "length(printf('%1000000000d', i))",
+        "length(printf('%d %s %-0.1000000000f', i, 'x', 1.5))",
+        "length(printf('%' || '1000000000' || 'd', i))",
+        "length(printf('%*d', 1000000000, i))",
+        "length(format('{:1000000000d}', i))",
+        "length(format('{} {{ }} {:>{}}', i, i, 1000000000))",
+        "length(replace(repeat('x', 1000), 'x', repeat('y', 1000)))",
+        "length(bitstring('1', 2000000000))",
     };
     struct sql_fixture *f = *state;
     char sql[256];
@@ -225,6 +233,12 @@ static void what_makes_too_much_is_refused_at_once(void **state)
               "\"levenshtein('kitten', 'sitting')\",\"repeat('x', NULL)\"\n"
               "abab,\"[1,1]\",aaaa,007,7ab,\"[0,1]\",\"[1,2]\",\"[5,3]\",\"[1,2]\",\"[1,0]\","
               "3,\n");
+    sql_gives(f, PB_FORMAT_NDJSON,
+              "select printf('%5.2f%% of %s in 20250101', 1.5, 'x') as p, "
+              "format('{:>4}|{}', 7, 'a') as f, replace('banana', 'a', 'oo') as r, bitstring('11', 4)::text as b, "
+              "printf('x') as x, printf(NULL, 1) as n",
+              "{\"p\":\" 1.50% of x in 20250101\",\"f\":\"   7|a\",\"r\":\"boonoonoo\","
+              "\"b\":\"0011\",\"x\":\"x\",\"n\":null}\n");
     sql_gives(f, PB_FORMAT_NDJSON,
               "select len(range(timestamptz '2026-01-01', timestamptz '2026-01-02', "
               "interval 1 hour)) as n",
