@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,12 +23,14 @@
 #include "cli/servelock.h"
 #include "cli/supervise.h"
 #include "host/proc.h"
+#include "node/cores.h"
 #include "node/http/server.h"
 #include "node/node.h"
 
 #define KEEP_BYTES (8 << 20)
 #define LOOK_MS 1000
 #define COLLECT_EVERY_NS 60000000000ull
+#define YIELD_EVERY_NS 3000000000ull
 #define LOG_MAX (1 << 20)
 #define GOODBYE_MS 1000
 #define TRIM_AFTER_NS 2000000000ull
@@ -46,6 +49,8 @@ struct serving {
     pthread_t warmer;
     bool warming;
     int listeners, active; /* as the lock file says */
+    cpu_set_t cores; /* that it could use when it started */
+    uint64_t yielded_ns;
     uint64_t collected_ns;
     uint64_t trimmed_ns; /* the end of the request after which memory was given back */
 };
@@ -241,6 +246,10 @@ static const char *serve(struct serving *s)
             return "nothing uses it";
         if (access(s->place.socket, F_OK) < 0)
             return "its socket was removed";
+        if (pb_clock_ns() - s->yielded_ns > YIELD_EVERY_NS) {
+            pb_cores_yield(s->node, &s->cores);
+            s->yielded_ns = pb_clock_ns();
+        }
         if (pb_clock_ns() - s->collected_ns > COLLECT_EVERY_NS) {
             pb_node_tidy(s->node);
             s->collected_ns = pb_clock_ns();
@@ -297,6 +306,8 @@ static int run_server(struct serving *s, const char *addresses, bool no_token, b
 {
     const char *why;
 
+    /* Whoever needed it first may be pinned to a core; a user who starts it says where himself. */
+    pb_cores_find(s->on_demand, &s->cores);
     note_deaths(s);
     if (start(s, again ? "" : addresses, no_token) == 0) {
         pb_print_flush(&s->ctx->out, NULL);

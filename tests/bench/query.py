@@ -54,10 +54,12 @@ class Node:
         return [self.tool] + [str(word) for word in words] + ["query", sql]
 
     def pid(self):
-        """The process that holds the lock of the data folder."""
+        """The server: a child of the process that holds the lock of the data folder."""
         with open("/proc/locks") as file:
             held = {line.split()[5].split(":")[2]: int(line.split()[4]) for line in file}
-        return held[str(os.stat(os.path.join(self.folder, "node.lock")).st_ino)]
+        pid = held[str(os.stat(os.path.join(self.folder, "node.lock")).st_ino)]
+        with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+            return int(file.read().split()[0])
 
     def stop(self):
         subprocess.run([self.tool, "serve", "--stop"], env=harness.ENV, check=False,

@@ -2,20 +2,21 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "host/alloc.h"
+#include "node/cores.h"
 #include "node/sql/error.h"
 #include "node/sql/internal.h"
 #include "node/sql/text.h"
 
-enum { THREADS_MAX = 8 };
+enum { THREADS_MAX = 8, LOW_PRIORITY = 10 };
 
 int pb_sql_create(struct pb_sql **ret, struct pb_node *node, struct pb_err *err)
 {
@@ -132,18 +133,11 @@ static int open_database(struct pb_sql *s, struct pb_err *err)
     struct pb_settings settings;
     struct duck_config *config = NULL;
     char memory[32], threads[16], *why = NULL;
-    cpu_set_t cpus;
-    long cores;
-    int rc = 0;
+    int cores = pb_cores_half(), rc = 0;
 
-    cores = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus)
-                                                          : sysconf(_SC_NPROCESSORS_ONLN);
     pb_sql_read_settings(s, NULL, &settings);
     snprintf(memory, sizeof memory, "%lldMB", (long long)settings.v[PB_SET_QUERY_MEMORY]);
-    snprintf(threads, sizeof threads, "%ld",
-             cores < 1             ? 1
-             : cores > THREADS_MAX ? THREADS_MAX
-                                   : cores);
+    snprintf(threads, sizeof threads, "%d", cores > THREADS_MAX ? THREADS_MAX : cores);
     const char *const options[][2] = {
         {"memory_limit", memory},
         {"threads", threads},
@@ -165,12 +159,39 @@ static int open_database(struct pb_sql *s, struct pb_err *err)
     return rc;
 }
 
+struct opening {
+    struct pb_sql *sql;
+    struct pb_err *err;
+    int rc;
+};
+
+/* The engine's threads have the priority of the one that opens it. */
+static void *open_low(void *arg)
+{
+    struct opening *o = arg;
+
+    setpriority(PRIO_PROCESS, 0, LOW_PRIORITY);
+    o->rc = open_database(o->sql, o->err);
+    return NULL;
+}
+
+static int open_with_low_priority(struct pb_sql *s, struct pb_err *err)
+{
+    struct opening o = {s, err, -1};
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, open_low, &o) != 0)
+        return open_database(s, err);
+    pthread_join(thread, NULL);
+    return o.rc;
+}
+
 static int set_up(struct pb_sql *s, struct pb_err *err)
 {
     struct duck_connection *c = NULL;
     int rc;
 
-    if (make_tmp(s, err) < 0 || open_database(s, err) < 0)
+    if (make_tmp(s, err) < 0 || open_with_low_priority(s, err) < 0)
         return -1;
     if (s->duck->connect(s->db, &c) != 0)
         return pb_err_set(err, PB_FAIL, "SQL engine: no connection");

@@ -235,7 +235,8 @@ static void what_makes_too_much_is_refused_at_once(void **state)
               "3,\n");
     sql_gives(f, PB_FORMAT_NDJSON,
               "select printf('%5.2f%% of %s in 20250101', 1.5, 'x') as p, "
-              "format('{:>4}|{}', 7, 'a') as f, replace('banana', 'a', 'oo') as r, bitstring('11', 4)::text as b, "
+              "format('{:>4}|{}', 7, 'a') as f, "
+              "replace('banana', 'a', 'oo') as r, bitstring('11', 4)::text as b, "
               "printf('x') as x, printf(NULL, 1) as n",
               "{\"p\":\" 1.50% of x in 20250101\",\"f\":\"   7|a\",\"r\":\"boonoonoo\","
               "\"b\":\"0011\",\"x\":\"x\",\"n\":null}\n");

@@ -1,0 +1,55 @@
+"""The node beside a training: few threads, low priority, not on the cores of pinned ranks."""
+import os
+
+import pytest
+
+import agents
+import harness
+from nodes import node  # noqa: F401 (node is a fixture)
+
+CORES = sorted(os.sched_getaffinity(0))
+
+
+def children(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+        return [int(word) for word in file.read().split()]
+
+
+def threads(pid):
+    """Of each thread: nice, and the cores it may use."""
+    found = []
+    for tid in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/stat" % (pid, tid)) as file:
+            nice = int(file.read().rpartition(")")[2].split()[16])
+        found.append((nice, os.sched_getaffinity(int(tid))))
+    return found
+
+
+def test_the_engine_works_with_low_priority(node):
+    node.rows("SELECT 1 AS one")
+    server, = children(node.pid())
+    low = [nice for nice, _ in threads(server) if nice >= 10]
+    assert len(low) >= 1 if len(CORES) > 1 else True
+    assert len(low) <= max(2, len(CORES) // 2) + 1  # and its allocator's
+
+
+@pytest.mark.skipif(len(CORES) < 2, reason="one core")
+def test_cores_of_a_pinned_process_are_left_to_it(node, any_py, start):
+    """Also when the node was started by the pinned one."""
+    core = CORES[0]
+    target = start(harness.Script, any_py, "simple.py")
+    os.sched_setaffinity(target.pid, {core})
+    assert node(target.pid, "inject").returncode == 0
+    os.sched_setaffinity(0, {core})
+    try:
+        node.rows("SELECT 1 AS one")
+    finally:
+        os.sched_setaffinity(0, CORES)
+    server, = children(node.pid())
+
+    def moved():
+        return all(core not in cores and cores for _, cores in threads(server))
+
+    agents.eventually(moved)
+    target.stop()
+    agents.eventually(lambda: all(core in cores for _, cores in threads(server)))
