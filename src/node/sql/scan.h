@@ -36,6 +36,10 @@ struct pb_scan_bound {
     size_t ncolumns;
 };
 
+/* The name of a ring in the journal, in buf. */
+enum { PB_SCAN_IDENTITY = 400 };
+const char *pb_scan_identity(const struct pb_store_ring *ring, char *buf);
+
 void pb_scan_init(struct duck_init *info);
 void pb_scan_local_init(struct duck_init *info);
 void pb_scan_rows(struct duck_call *info, struct duck_chunk *output);

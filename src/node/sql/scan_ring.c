@@ -2,11 +2,13 @@
  * probing_ring(table): the rows that are in rings now, of every process in scope. Bound once a
  * statement, here: which rings, which rows, and where each column of the table is in each ring.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "host/alloc.h"
+#include "node/journal.h"
 #include "node/sql/scan.h"
 
 static void bound_free(void *p)
@@ -79,6 +81,26 @@ static bool map_columns(struct pb_sql_task *task, const struct pb_column_spec *c
     return true;
 }
 
+const char *pb_scan_identity(const struct pb_store_ring *ring, char *buf)
+{
+    snprintf(buf, PB_SCAN_IDENTITY, "%s/%s %llu", ring->store->path, ring->file,
+             (unsigned long long)ring->inode);
+    return buf;
+}
+
+/* A ring that ended a server is not read by the next one. */
+static bool is_refused(struct pb_sql_task *task, const struct pb_store_ring *ring)
+{
+    char identity[PB_SCAN_IDENTITY], why[160];
+
+    if (!pb_journal_refused(task->sql->node->opts.journal, PB_JOURNAL_RING,
+                            pb_scan_identity(ring, identity), why, sizeof why))
+        return false;
+    pb_sql_notice(task, "%s of process %s left out: it %s", ring->reader.name,
+                  ring->store->process.id, why);
+    return true;
+}
+
 static void add_source(struct pb_scan_bound *b, struct pb_sql_task *task,
                        const struct pb_column_spec *columns, const struct pb_store_ring *ring,
                        uint64_t first, uint64_t next)
@@ -86,7 +108,8 @@ static void add_source(struct pb_scan_bound *b, struct pb_sql_task *task,
     struct pb_scan_source *s;
     int *map = pb_alloc_resize(NULL, (b->ncolumns + 1) * sizeof *map);
 
-    if (first >= next || !map_columns(task, columns, b->ncolumns, ring, map)) {
+    if (first >= next || is_refused(task, ring) ||
+        !map_columns(task, columns, b->ncolumns, ring, map)) {
         free(map);
         return;
     }

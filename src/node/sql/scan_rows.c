@@ -3,11 +3,13 @@
  * of its own. A NAME column is handed over as the ring's dictionary and places in it, so that no
  * text is copied for a row.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "host/alloc.h"
+#include "node/journal.h"
 #include "node/sql/scan.h"
 #include "node/sql/scan_cells.h"
 
@@ -309,6 +311,14 @@ static void finish_chunk(struct worker *w, const struct scan *s, struct duck_chu
     }
 }
 
+/* Whatever is read next was written by a stranger. */
+static int begin_ring(struct pb_journal *j, const struct pb_store_ring *ring)
+{
+    char identity[PB_SCAN_IDENTITY];
+
+    return j ? pb_journal_begin(j, PB_JOURNAL_RING, pb_scan_identity(ring, identity)) : -1;
+}
+
 void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
 {
     const struct pb_duck *d = pb_duck();
@@ -316,18 +326,26 @@ void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
     struct worker *w = d->function_get_local_init_data(info);
     const struct pb_reader *before = pb_reader_guarded();
     struct pb_sql_task *task;
+    struct pb_journal *journal;
     size_t n = 0;
+    int entry = -1;
 
     take_over();
     task = s->bound->task;
+    journal = task->sql->node->opts.journal;
     while (n == 0 && !is_over(task)) {
+        pb_journal_end(journal, entry);
+        entry = -1;
         if (w->piece.first >= w->piece.next) {
             size_t i = atomic_fetch_add(&s->next, 1);
 
             if (i >= s->npieces)
                 break;
             w->piece = s->pieces[i];
+            entry = begin_ring(journal, w->piece.source->ring);
             turn_to(w, s, w->piece.source);
+        } else {
+            entry = begin_ring(journal, w->piece.source->ring);
         }
         pb_reader_guard(&w->piece.source->ring->reader);
         n = copy_chunk(w, s, output);
@@ -337,6 +355,7 @@ void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
     else if (is_over(task))
         d->function_set_error(info, "the time for this query is up");
     pb_reader_guard(before);
+    pb_journal_end(journal, entry);
     if (task->ring)
         atomic_fetch_add(&task->ring_rows, n);
     d->data_chunk_set_size(output, n);
