@@ -35,7 +35,8 @@ const struct pb_cmd pb_cmd_serve = {
         "(serve.idle). History, its log node.log and its lock are in $PROBING_HOME, else in\n"
         "$XDG_DATA_HOME/probing, else in ~/.local/share/probing. With --listen others can reach\n"
         "it by TCP: with your own token (see `probing token`), or the one that $PROBING_TOKEN or\n"
-        "--token-file gives here, and with those that `probing token new` made.",
+        "--token-file gives here, and with those that `probing token new` made. A server that\n"
+        "dies of what it reads is started again at its addresses; what killed it is refused.",
     .options = options,
     .examples = "probing serve                        # start it, if it does not run\n"
                 "probing serve --listen 0.0.0.0:8080  # and let others reach it\n"

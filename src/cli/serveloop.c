@@ -295,10 +295,12 @@ static void note_deaths(struct serving *s)
 {
     static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
     struct sigaction act = {.sa_handler = on_death, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+    struct sigaction now;
 
     dying_journal = s->journal;
     for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++)
-        sigaction(deadly[i], &act, NULL);
+        if (sigaction(deadly[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+            sigaction(deadly[i], &act, NULL); /* a sanitizer has handlers of its own */
 }
 
 /* The process that answers. again: another one died before it, and its addresses are open. */

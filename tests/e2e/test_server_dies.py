@@ -168,10 +168,31 @@ def test_a_function_that_does_not_come_back_is_ended(node):
     assert node.rows("SELECT 1 AS one") == [{"one": 1}]
 
 
-def test_stop_ends_what_does_not_come_back(node):
+def test_time_is_up_inside_a_function_behind_the_first_byte(node):
+    """The reason arrives all the same, with its exit code; and the node can be stopped."""
+    sql = ("SELECT range AS n, CASE WHEN range < 900000 THEN false ELSE (%s) END AS b "
+           "FROM range(1000000)" % STUCK)
     node("serve")
     pid = node.pid()
-    answer = node("query", "--timeout", "1", STUCK)
-    assert answer.returncode == 5
+    for form in ("csv", "table"):
+        answer = node("query", "--limit", "0", "--timeout", "2", "-f", form, sql)
+        assert answer.returncode == 5, answer.stderr
+        assert answer.stderr.startswith("probing: timed out after 2 s"), answer.stderr
     assert node("serve", "--stop").returncode == 0
     assert gone(pid, 1)
+
+
+@pytest.mark.parametrize("bomb", [
+    "SELECT printf('%1000000000d', 1)",
+    "SELECT format('{:1000000000d}', 1)",
+    "SELECT printf('%*d', 1000000000, 1)",
+    "SELECT length(replace(repeat('x', 4000000), 'x', repeat('y', 4000)))",
+])
+def test_memory_that_several_want_at_once(node, bomb):
+    """Each may fail; the address answers, and so does the next question."""
+    address = listen(node)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda n: node("query", "%s -- %d" % (bomb, n)), range(4)))
+    assert {answer.returncode for answer in answers} == {1}, answers
+    assert all(answer.stderr.count("\n") == 1 for answer in answers), answers
+    assert ask(address, "SELECT 2 AS two") == [{"two": 2}]

@@ -162,6 +162,8 @@ void pb_conn_abandon(struct pb_conn *c);
 void pb_conn_refuse(struct pb_conn *c, int status, const char *code, const char *message,
                     const char *header);
 int pb_conn_send(struct pb_conn *c, const void *data, size_t len);
+/* As pb_reply_break, from another thread than the request's: what does not fit at once is lost. */
+void pb_conn_break(struct pb_conn *c, const struct pb_err *err);
 
 /* listener.c */
 int pb_listener_open_unix(struct pb_server *s, const char *path, struct pb_err *err);

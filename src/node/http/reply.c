@@ -134,22 +134,42 @@ void pb_reply_end(struct pb_request *rq)
     pb_buf_finish(&wire);
 }
 
+static void write_break(struct pb_buf *wire, const struct pb_err *err, long at,
+                        const char *nearest)
+{
+    struct pb_buf json = PB_BUF_INIT;
+
+    pb_reply_error_json(&json, pb_reply_code(err->code), err->msg, at, nearest);
+    pb_buf_puts(wire, "1;error=");
+    pb_http_encode(wire, json.data);
+    pb_buf_puts(wire, "\r\n");
+    pb_buf_finish(&json);
+}
+
 void pb_reply_break(struct pb_request *rq, const struct pb_err *err, long at, const char *nearest)
 {
     struct pb_conn *c = rq->conn;
-    struct pb_buf json = PB_BUF_INIT, wire = PB_BUF_INIT;
+    struct pb_buf wire = PB_BUF_INIT;
 
     if (c->reply.ended || !c->reply.sent || !c->reply.chunked || pb_reply_flush(rq) < 0)
         return; /* all that is left is to hang up */
-    pb_reply_error_json(&json, pb_reply_code(err->code), err->msg, at, nearest);
-    pb_buf_puts(&wire, "1;error=");
-    pb_http_encode(&wire, json.data);
-    pb_buf_puts(&wire, "\r\n");
+    write_break(&wire, err, at, nearest);
     /* Closed in good order: a reset could overtake the reason. */
     c->reply.ended = pb_conn_send(c, wire.data, wire.len) == 0;
     c->close = true;
     pb_buf_finish(&wire);
-    pb_buf_finish(&json);
+}
+
+void pb_conn_break(struct pb_conn *c, const struct pb_err *err)
+{
+    struct pb_buf wire = PB_BUF_INIT;
+
+    if (!c->reply.chunked)
+        return;
+    write_break(&wire, err, -1, NULL);
+    if (send(c->fd, wire.data, wire.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        atomic_store(&c->gone, true);
+    pb_buf_finish(&wire);
 }
 
 void pb_reply_note(struct pb_request *rq, const char *name, const char *value)

@@ -77,7 +77,7 @@ static int sink(const void *data, size_t len, void *arg)
     return rc;
 }
 
-/* Waits for nobody. Behind rows that are out already the connection just ends. */
+/* Waits for nobody. Behind rows that are out already the answer is broken off. */
 static bool late(const struct pb_err *err, void *arg)
 {
     struct answering *a = arg;
@@ -88,6 +88,8 @@ static bool late(const struct pb_err *err, void *arg)
     a->late = true;
     if (!c->reply.sent)
         pb_conn_refuse(c, 504, pb_reply_code(err->code), err->msg, NULL);
+    else
+        pb_conn_break(c, err);
     c->reply.sent = c->reply.ended = c->close = true;
     atomic_store(&c->gone, true);
     shutdown(c->fd, SHUT_WR);
