@@ -17,7 +17,7 @@
 #define WAIT_MAX_MS 5000
 #define CALM_NS 10000000000ull
 #define TRIES_MAX 5
-#define PATIENCE_NS 12000000000ull
+#define PATIENCE_NS 18000000000ull
 #define LOOK_MS 200
 
 struct supervisor {

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
@@ -166,11 +167,16 @@ class Load:
         end = time.time() + seconds
         while time.time() < end and self.server.poll() is None:
             time.sleep(0.2)
-        alive = self.server.poll() is None
+        alive = self.server.poll() is None and self.restarts() == 0
         self.ending.set()
         for thread in threads:
             thread.join(120)
         return alive
+
+    def restarts(self):
+        """How often the server died and was started again."""
+        with urllib.request.urlopen("http://127.0.0.1:%d/health" % self.port, timeout=60) as answer:
+            return json.load(answer)["restarts"]
 
     def stop(self):
         """How the node ended."""
