@@ -45,21 +45,35 @@ static void must(int what, const char *why, const char *sql)
     abort();
 }
 
-/* A parser of the engine's; made once, for a fuzzer has no place to end it. */
+/* A parser of the engine's, made with the first input. */
+static struct {
+    struct duck_database *db;
+    struct duck_connection *connection;
+    struct duck_prepared *parser;
+} made;
+
+static void close_engine(void)
+{
+    pb_duck()->destroy_prepare(&made.parser);
+    pb_duck()->disconnect(&made.connection);
+    pb_duck()->close(&made.db);
+}
+
 static struct duck_prepared *parser(void)
 {
-    static struct duck_prepared *made;
-    struct duck_database *db = NULL;
-    struct duck_connection *c = NULL;
+    const struct pb_duck *d = pb_duck();
     struct pb_err err = {0};
 
-    if (made)
-        return made;
+    if (made.parser)
+        return made.parser;
     must(pb_duck_load(&err) == 0, "engine", err.msg);
-    must(pb_duck()->open_ext(NULL, &db, NULL, NULL) == 0 && pb_duck()->connect(db, &c) == 0 &&
-             pb_duck()->prepare(c, "SELECT json_serialize_sql($1::VARCHAR)", &made) == 0,
+    must(d->open_ext(NULL, &made.db, NULL, NULL) == 0 &&
+             d->connect(made.db, &made.connection) == 0 &&
+             d->prepare(made.connection, "SELECT json_serialize_sql($1::VARCHAR)",
+                        &made.parser) == 0,
          "engine", "does not start");
-    return made;
+    atexit(close_engine);
+    return made.parser;
 }
 
 /* The engine's tree of a text, in the arena; NULL when the text is not UTF-8. */
