@@ -61,7 +61,7 @@ def check_trace(book, trace, first=1):
         inner = sum(row["duration_ms"] for row in of(rows, "blocks.0") + of(rows, "blocks.1") +
                     of(rows, "pause") + of(rows, "head"))
         assert inner <= whole["duration_ms"]
-        assert all(row["allocated"] > 10 and row["max_allocated"] >= row["allocated"] - 50
+        assert all(row["allocated"] > 10 and row["max_allocated"] >= row["allocated"]
                    and row["gpu_ms"] is None for row in rows)
 
 
@@ -72,9 +72,7 @@ def test_plain_loop(loop):
     check_order(trace, logs)
     assert all(row["batch_size"] == 4 and row["grad_norm"] is None for row in logs)
     assert all(close(row["samples_per_s"], 4000 / row["step_ms"]) for row in logs[1:])
-    # One step of sixteen is weighed.
-    weighed = {row["step"] for row in trace if row["allocated_delta"] is not None}
-    assert weighed == {16}
+    assert all(row["allocated_delta"] is not None for row in trace)
 
 
 def test_workers_that_are_forked(loop):

@@ -43,9 +43,9 @@ def check_parts(logs):
 class Loop(Probed):
     """A script of tests/targets whose main thread runs the job that it is told."""
 
-    def __init__(self, script, prefix=(), env=None, interpreter=None):
+    def __init__(self, script, prefix=(), env=None, interpreter=None, args=()):
         command = list(prefix) + [interpreter or python(), os.path.join(harness.TARGETS, script)]
-        harness.Target.__init__(self, command, env=env)
+        harness.Target.__init__(self, command + list(args), env=env)
 
     def turn(self, on):
         """Switched off and on, the collector begins to count anew."""

@@ -23,6 +23,7 @@
 #define PB_SYMVER(name) __asm__(".symver " #name "," #name "@" PB_OLD_GLIBC)
 PB_SYMVER(dlopen);
 PB_SYMVER(dlsym);
+PB_SYMVER(dladdr);
 PB_SYMVER(pthread_create);
 PB_SYMVER(pthread_attr_setstacksize);
 PB_SYMVER(pthread_sigmask);

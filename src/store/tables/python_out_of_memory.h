@@ -20,14 +20,14 @@
     X(inside, NAME, "", "module that was being called, the innermost one that is known")          \
     X(wanted, REAL, "MB", "what was asked for")                                                   \
     X(free, REAL, "MB", "what the device had left")                                               \
-    X(allocated, REAL, "MB", "memory in tensors; without a GPU what is resident")                 \
+    X(allocated, REAL, "MB", "memory in tensors")                                                 \
     X(cached, REAL, "MB", "memory held by the allocator")                                         \
     X(place, INT, "", "1 for the biggest module; none where no module is known")                  \
     X(module, NAME, "", "dotted name of the module")                                              \
     X(module_type, NAME, "", "its class")                                                         \
     X(parameters, REAL, "MB", "its own parameters and buffers, without those of modules inside")  \
     X(gradients, REAL, "MB", "their gradients")                                                   \
-    X(activations, REAL, "MB", "what its last call that was weighed left allocated, by itself")   \
+    X(activations, REAL, "MB", "what its last traced call left allocated, by itself")            \
     X(message, TEXT, "", "what torch said")
 
 #endif

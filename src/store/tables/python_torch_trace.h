@@ -21,10 +21,10 @@
     X(operation_name, NAME, "", "module and stage in one word")                                   \
     X(duration_ms, REAL, "ms", "time on the host")                                                \
     X(gpu_ms, REAL, "ms", "time on the GPU, for steps where it is measured")                      \
-    X(allocated, REAL, "MB", "memory in tensors at the end")                                      \
+    X(allocated, REAL, "MB", "memory in tensors of the whole process when it ended")              \
     X(max_allocated, REAL, "MB", "most that was in tensors so far")                               \
-    X(cached, REAL, "MB", "memory held by the allocator")                                         \
-    X(allocated_delta, REAL, "MB", "change of allocated")                                         \
+    X(cached, REAL, "MB", "memory held by CUDA's allocator")                                      \
+    X(allocated_delta, REAL, "MB", "what it left in tensors, less what it freed")                 \
     X(self_ms, REAL, "ms", "duration_ms without modules inside; NULL: not told apart")            \
     X(root, NAME, "", "outermost module, or the optimizer; a second one of its class has #2")     \
     X(phase, NAME, "", "train, eval (no gradients, or eval()), data (called by a data loader)")   \

@@ -67,12 +67,13 @@ static void note_loss(struct pb_torch *t, struct _object *args)
         pb_torch_loss_add(t, loss);
 }
 
-static void passed(struct pb_torch *t, uint64_t began, uint64_t now, uint64_t inside, int span)
+static void passed(struct pb_torch *t, uint64_t began, uint64_t now, uint64_t inside,
+                   int64_t bytes, int span)
 {
     t->sums.backwards++;
     if (t->tracing && t->last_root)
         pb_torch_trace(t, t->last_root, t->stage_backward, t->operation_backward, began, now,
-                       inside, span);
+                       inside, bytes, span);
     /* If it was scaled, that will be seen before the step. */
     pb_cuda_arrived(&t->cuda, &t->unscale, true);
     t->unscale = (struct pb_cuda_value){0};
@@ -97,6 +98,7 @@ static struct _object *watch(struct pb_torch *t, struct _object *args, struct _o
 {
     struct _object *result;
     uint64_t began, now, inside = UINT64_MAX;
+    int64_t bytes;
     bool noted;
     int span;
 
@@ -105,6 +107,7 @@ static struct _object *watch(struct pb_torch *t, struct _object *args, struct _o
         note_loss(t, args);
     span = t->on && t->tracing ? pb_torch_span_begins(t) : -1;
     noted = t->ranging && t->on && pb_grad_pass_begins(t);
+    bytes = pb_alloc_bytes(&t->alloc);
     began = pb_clock_ns();
     begins(t, began);
     result = call(t, args, kwargs);
@@ -117,7 +120,7 @@ static struct _object *watch(struct pb_torch *t, struct _object *args, struct _o
             pb_chores_add(t->self, PB_CHORE_COLLECT); /* grad.h has waited for it */
         t->engine_runs = true;
         if (t->on)
-            passed(t, began, now, inside, span);
+            passed(t, began, now, inside, bytes, span);
     } else if (t->on) {
         pb_torch_oom_check(t, NULL, began);
     }

@@ -7,13 +7,12 @@
 
 #define SMOOTH 0.2
 #define PERIOD_MAX (1u << 20)
-/* Of the traced steps one in so many, or fewer, has its memory and its time on the GPU taken. */
-#define WEIGH_EVERY 16
+/* Of the traced steps one in so many, or fewer, has its time on the GPU taken. */
+#define TIME_EVERY 16
 /*
- * Parts of the budget for these two; grad.h has one, too. What they do to the caches and to the GPU
- * is not seen and costs more, so that less than all is given out.
+ * Part of the budget for it; grad.h has one, too. What it does to the caches and to the GPU is not
+ * seen and costs more, so that less than all is given out.
  */
-#define WEIGH_SHARE 0.05
 #define TIME_SHARE 0.05
 #define TRACE_SHARE 0.7
 /* Tracing is not given up for what would be spent without it; but then it gets this part only. */
@@ -48,9 +47,11 @@ void pb_torch_say(struct pb_torch *t)
                      t->period > wanted ? ": torch.budget" : "");
     if (t->note[0])
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%s", n ? "; " : "", t->note);
-    if (t->number_note[0])
-        snprintf(text + n, sizeof text - (size_t)n, "%s%s", n ? "; " : "", t->number_note);
+    if (t->number_note[0] && (size_t)n < sizeof text)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s", n ? "; " : "", t->number_note);
     t->number_note_new = false;
+    if (t->alloc.why && (size_t)n < sizeof text)
+        snprintf(text + n, sizeof text - (size_t)n, "%s%s", n ? "; " : "", t->alloc.why);
     pb_collect_say(t->self, "torch", "on", text);
 }
 
@@ -128,7 +129,7 @@ static void choose_period(struct pb_torch *t, uint32_t wanted)
 /* One traced step in how many, for something that costs so much each time. */
 static uint32_t how_rarely(const struct pb_torch *t, double cost_ns, uint64_t took, double share)
 {
-    uint32_t every = WEIGH_EVERY;
+    uint32_t every = TIME_EVERY;
 
     while (every < PERIOD_MAX &&
            cost_ns / (double)took / every / t->period > share * budget_of(t))
@@ -136,20 +137,15 @@ static uint32_t how_rarely(const struct pb_torch *t, double cost_ns, uint64_t to
     return every;
 }
 
-/* The more it costs to look at memory and time in such a step, the rarer that is. */
-static void choose_extras(struct pb_torch *t, uint64_t took)
+/* The more it costs to take the time on the GPU in such a step, the rarer that is. */
+static void choose_timing(struct pb_torch *t, uint64_t took)
 {
-    double weigh_ns, own = (double)t->sums.own_ns, most = RAISE_MAX * t->time_cost_ns;
+    double own = (double)t->sums.own_ns, most = RAISE_MAX * t->time_cost_ns;
 
     if (!took || !t->sums.rows || !t->period)
         return;
     if (t->timing)
         t->time_cost_ns = most > 0 && own > most ? most : own;
-    /* Two looks a call. */
-    weigh_ns = 2.0 * t->sums.rows * t->weigh_cost_ns;
-    if (weigh_ns > PB_TORCH_WEIGH_NS)
-        weigh_ns = PB_TORCH_WEIGH_NS;
-    t->weigh_every = how_rarely(t, weigh_ns, took, WEIGH_SHARE);
     t->time_every = how_rarely(t, t->time_cost_ns, took, TIME_SHARE);
 }
 
@@ -161,16 +157,11 @@ void pb_torch_choose_next(struct pb_torch *t, uint64_t took)
 
     t->spent_ns += t->sums.own_ns + (t->tracing ? (uint64_t)(t->sums.rows * t->call_cost_ns)
                                                 : (uint64_t)(t->rows * PASSING_NS));
-    /* Weighed and timed steps are few, and paid for by being few. */
-    if (took && !t->weighing && !t->sums.weighed && !t->timing && !t->ranging)
+    /* Timed steps are few, and paid for by being few. */
+    if (took && !t->timing && !t->ranging)
         take_cost(t, took);
     if (t->tracing)
-        choose_extras(t, took);
-    if (t->weighing) {
-        t->weigh_next = 0; /* all were */
-        pb_torch_weighing_ends(t);
-    }
-    t->weigh_skip = t->weigh_next;
+        choose_timing(t, took);
     t->timing = false;
     t->tracing = false;
     if (!wanted) {
@@ -180,11 +171,8 @@ void pb_torch_choose_next(struct pb_torch *t, uint64_t took)
     choose_period(t, wanted);
     number = t->step / t->period;
     t->tracing = t->step % t->period == 0;
-    if (t->tracing && t->weigh_every) {
-        /* Not in the same step: either would be seen in the other. */
-        t->weighing = number % t->weigh_every == 0;
-        t->timing = number % t->time_every == t->time_every / 2 && t->cuda.state > 0 &&
-                    !t->cuda.nspans && pb_self_setting(t->self, PB_SET_TORCH_GPU);
-    }
+    t->timing = t->tracing && t->time_every && number % t->time_every == t->time_every / 2 &&
+                t->cuda.state > 0 && !t->cuda.nspans &&
+                pb_self_setting(t->self, PB_SET_TORCH_GPU);
     pb_grad_choose(t, (uint64_t)number, took);
 }

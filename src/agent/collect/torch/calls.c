@@ -133,13 +133,14 @@ static double ms_less(uint64_t ns, uint64_t inside_ns)
 
 void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uint32_t stage,
                     uint32_t operation, uint64_t began_ns, uint64_t ended_ns, uint64_t inside_ns,
-                    int span)
+                    int64_t bytes_before, int span)
 {
     const struct pb_torch_thread *th = this_thread(t);
+    int64_t bytes = pb_alloc_bytes(&t->alloc);
     struct pb_torch_row r = {
         .name = names->name, .type = names->type, .stage = stage, .operation = operation,
-        .began_ns = began_ns, .ended_ns = ended_ns,
-        .gpu_ms = pb_null_real(), .allocated_mb = t->memory_mb, .delta_mb = pb_null_real(),
+        .began_ns = began_ns, .ended_ns = ended_ns, .gpu_ms = pb_null_real(), .bytes = bytes,
+        .delta = pb_torch_delta(bytes_before, bytes),
         .self_ms = inside_ns != UINT64_MAX ? ms_less(ended_ns - began_ns, inside_ns)
                                            : pb_null_real(),
         .root = names->label, .phase = t->phase_train, .tid = th ? th->tid : PB_NULL_INT};
@@ -149,27 +150,26 @@ void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uin
         pb_torch_put(t, &r);
 }
 
-/* In a step that is weighed or timed. No exception pending. */
-static void record_more(struct pb_torch *t, const struct pb_torch_call *c, struct pb_torch_row *r)
+/* A call begins: what its thread has in tensors. */
+static inline void memory_before(const struct pb_torch *t, const struct pb_torch_thread *th,
+                                 struct pb_torch_call *c)
 {
-    if (t->weighing && c->memory_mb > 0) {
-        double now = pb_torch_memory_now(t);
+    c->device = t->alloc.device;
+    c->bytes = th->bytes[c->device];
+}
 
-        r->allocated_mb = now;
-        r->delta_mb = now - c->memory_mb;
-        c->module->own_mb = (float)(r->delta_mb - c->inner_mb);
-        if (c->outer)
-            c->outer->inner_mb += r->delta_mb;
-        if (now > t->memory_peak_mb)
-            t->memory_peak_mb = now;
-        if (t->sums.weigh_ns > PB_TORCH_WEIGH_NS && t->on) {
-            t->weigh_next += t->sums.weighed;
-            pb_torch_weighing_ends(t);
-        }
-    }
-    if (!t->on || hold(t, r, c->span))
-        return;
-    pb_torch_put(t, r);
+/* And at its end, as it goes into the row. */
+static inline void memory_after(const struct pb_torch *t, const struct pb_torch_thread *th,
+                                const struct pb_torch_call *c, struct pb_torch_note *n)
+{
+    int64_t bytes = pb_alloc_bytes(&t->alloc), delta = th->bytes[c->device] - c->bytes;
+    bool known = bytes != PB_ALLOC_UNKNOWN && c->device == t->alloc.device;
+
+    n->bytes = bytes;
+    n->delta = known ? delta : PB_ALLOC_UNKNOWN;
+    n->own_mb = known ? (float)((double)(delta - c->inner) / PB_TORCH_MB) : 0;
+    if (c->outer)
+        c->outer->inner += delta;
 }
 
 static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torch_note *n)
@@ -178,10 +178,10 @@ static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torc
 
     return (struct pb_torch_row){
         .name = m->name, .type = m->type, .stage = t->stage_forward, .operation = m->operation,
-        .began_ns = n->began, .ended_ns = n->ended, .gpu_ms = pb_null_real(),
-        .delta_mb = pb_null_real(), .allocated_mb = t->memory_mb,
-        .self_ms = ms_less(n->ended - n->began, n->inside), .root = n->thread->root,
-        .phase = n->thread->phase, .tid = n->thread->tid, .thread = n->thread};
+        .began_ns = n->began, .ended_ns = n->ended, .gpu_ms = pb_null_real(), .bytes = n->bytes,
+        .delta = n->delta, .self_ms = ms_less(n->ended - n->began, n->inside),
+        .root = n->thread->root, .phase = n->thread->phase, .tid = n->thread->tid,
+        .thread = n->thread};
 }
 
 /* What the clock said some ticks ago. Counters of two processors may differ by a little. */
@@ -219,6 +219,7 @@ void pb_torch_notes_write(struct pb_torch *t)
     for (uint32_t i = 0; i < n; i++) {
         struct pb_torch_row r = row_of_note(t, &t->notes[i], now, ticks);
 
+        t->notes[i].module->own_mb = t->notes[i].own_mb;
         pb_torch_put(t, &r);
     }
     t->sums.own_ns += pb_clock_ns() - now;
@@ -246,15 +247,18 @@ static void record(struct pb_torch *t, struct pb_torch_thread *th, const struct 
     struct pb_torch_note n = {
         .began = c->began_ns, .ended = now, .module = c->module, .thread = th,
         .inside = c->inside_ns + (uint64_t)((double)c->inside_ticks * t->ns_per_tick)};
+    struct pb_torch_row r;
 
-    if (__builtin_expect((t->weighing || t->timing) && !failed, 0)) {
-        struct pb_torch_row r = row_of(t, &n);
-
-        t->sums.rows++;
-        record_more(t, c, &r);
-    } else {
+    memory_after(t, th, c, &n);
+    if (__builtin_expect(!t->timing || failed, 1)) {
         note(t, &n, false);
+        return;
     }
+    c->module->own_mb = n.own_mb;
+    r = row_of(t, &n);
+    t->sums.rows++;
+    if (!hold(t, &r, c->span))
+        pb_torch_put(t, &r);
 }
 
 static int rank_of(const struct pb_torch_module *m)
@@ -343,20 +347,6 @@ static void root_ended(struct pb_torch *t, const struct pb_torch_call *c, const 
         pb_torch_forward_counts(t, root->training);
 }
 
-/* Where looks are slow the calls of one step are weighed in several. */
-static void weigh(struct pb_torch *t, struct pb_torch_call *call)
-{
-    uint64_t began = pb_clock_ns();
-
-    if (t->weigh_skip) {
-        t->weigh_skip--;
-        return;
-    }
-    call->memory_mb = pb_torch_memory_now(t);
-    t->sums.weighed++;
-    t->sums.weigh_ns += 2 * (pb_clock_ns() - began); /* there is another look at its end */
-}
-
 static __attribute__((noinline)) void begin_more(struct pb_torch *t, struct pb_torch_call *call,
                                                  struct _object *object)
 {
@@ -364,8 +354,6 @@ static __attribute__((noinline)) void begin_more(struct pb_torch *t, struct pb_t
 
     if (!call->module)
         call->module = pb_torch_module_meet(t, object, call->outer);
-    if (t->on && t->weighing)
-        weigh(t, call);
     if (t->on && t->timing)
         call->span = pb_torch_span_begins(t);
     t->sums.own_ns += pb_clock_ns() - began;
@@ -377,7 +365,7 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
 {
     struct pb_torch_call call = {.outer = th->top, .depth = th->depth, .changes = t->changes,
                                  .span = -1, .number = UINT64_MAX};
-    bool tracing = th->depth ? th->tracing : t->tracing, weighed;
+    bool tracing = th->depth ? th->tracing : t->tracing, timed;
     bool taken = tracing && t->calls++ % COST_EVERY == 0;
     uint64_t entered = taken ? pb_clock_ns() : 0, now;
     struct root root = {.counts = false};
@@ -386,11 +374,11 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     if (__builtin_expect(t->listener && th->depth == 0, 0))
         pb_torch_tell(t, PB_TORCH_EVENT_CALL);
     call.module = pb_torch_module_called(t, object);
-    if (__builtin_expect(!call.module || (tracing && (t->weighing || t->timing)), 0)) {
+    if (__builtin_expect(!call.module || (tracing && t->timing), 0)) {
         begin_more(t, &call, object);
         taken = false;
     }
-    weighed = t->weighing || t->timing;
+    timed = t->timing;
     if (__builtin_expect(t->ranging, 0))
         call.number = pb_grad_state(t->self)->next_number();
     if (call.depth == 0) {
@@ -399,6 +387,7 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
     }
     th->top = &call;
     th->depth++;
+    memory_before(t, th, &call);
     call.began_ns = pb_clock_ns();
     if (root.counts)
         pb_torch_part_begins(t, &root.part, call.began_ns);
@@ -421,7 +410,7 @@ static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
         record(t, th, &call, now, !result);
         if (__builtin_expect(t->ranging && call.number != UINT64_MAX, 0))
             pb_grad_call_ends(t, &call, now, !result);
-        if (weighed)
+        if (timed)
             t->sums.own_ns += pb_clock_ns() - now;
         else if (taken)
             pb_torch_take_call(t, AROUND_NS + (double)(call.began_ns - entered +
@@ -446,6 +435,7 @@ static struct _object *noted(struct pb_torch *t, struct pb_torch_thread *th, uin
     struct pb_torch_note n = {.module = module, .thread = th};
     struct _object *result;
 
+    memory_before(t, th, &call);
     n.began = pb_ticks();
     th->top = &call;
     th->depth++;
@@ -461,6 +451,7 @@ static struct _object *noted(struct pb_torch *t, struct pb_torch_thread *th, uin
     n.inside = call.inside_ticks;
     if (__builtin_expect(call.inside_ns != 0, 0))
         n.inside += (uint64_t)((double)call.inside_ns / t->ns_per_tick);
+    memory_after(t, th, &call, &n);
     note(t, &n, true);
     t->calls++;
     if (__builtin_expect(entered != 0, 0))
@@ -479,7 +470,7 @@ struct _object *pb_torch_on_call(struct _object *object, struct _object *args,
         return t->call_was(object, args, kwargs);
     if (__builtin_expect(t->hand.pending, 0) && th->depth == 0 && !th->fetching)
         pb_torch_hand_forward(t, object);
-    if (th->top && th->depth > 0 && t->ticking && !t->weighing && !t->timing && !t->ranging) {
+    if (th->top && th->depth > 0 && t->ticking && !t->timing && !t->ranging) {
         uint64_t entered = t->calls % COST_EVERY == 0 ? pb_ticks() : 0;
         struct pb_torch_module *module = pb_torch_module_called(t, object);
 

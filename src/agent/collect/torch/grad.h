@@ -43,6 +43,7 @@ struct pb_grad_node {
     _Atomic uint32_t pass; /* that it belongs to; written last */
     uint32_t event;
     bool timed;
+    int64_t bytes; /* in tensors when it began */
 };
 
 /* A call of a module: the numbers that torch has given meanwhile. */
@@ -102,6 +103,7 @@ struct pb_grad {
     _Atomic bool open;
     _Atomic uint32_t pass, nnodes;
     _Atomic uint64_t ended_ns; /* of the last operation */
+    _Atomic int64_t ended_bytes; /* in tensors then */
     uint64_t began_ns;
     const char *spoilt, *spoilt_said;
     uint32_t nlevels;

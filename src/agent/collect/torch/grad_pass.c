@@ -43,6 +43,7 @@ void pb_grad_node_began(const void *record, void **ret)
     node->timed = false;
     if (g->timed)
         pb_grad_gpu_note(g, node);
+    node->bytes = pb_alloc_bytes(&pb_torch_state(g->self)->alloc);
     node->began_ns = pb_clock_ns();
     atomic_store_explicit(&node->pass, g->pass, memory_order_release);
 }
@@ -54,8 +55,10 @@ static void node_ended(const void *record, void *context)
 
     (void)record;
     (void)context;
-    if (g->open)
-        g->ended_ns = pb_clock_ns();
+    if (!g->open)
+        return;
+    g->ended_bytes = pb_alloc_bytes(&pb_torch_state(g->self)->alloc);
+    g->ended_ns = pb_clock_ns();
 }
 
 void pb_grad_listen(struct pb_grad *g, bool on)
@@ -87,11 +90,8 @@ void pb_grad_choose(struct pb_torch *t, uint64_t number, uint64_t took)
     g->nranges = 0;
     g->cost_ns = 0;
     t->root_is_old = true;
-    /*
-     * Not where memory is looked at: that takes longer than a module. Those steps have even
-     * numbers, so these have odd ones; and where time on the GPU is taken, this is, too.
-     */
-    t->ranging = g->state > 0 && t->tracing && !t->weighing &&
+    /* Where time on the GPU is taken, this is, too. */
+    t->ranging = g->state > 0 && t->tracing &&
                  (g->every < 2 || number % g->every == 1 ||
                   (t->timing && g->every <= t->time_every));
 }
@@ -256,13 +256,13 @@ static uint64_t write_one(struct pb_torch *t, struct pb_grad *g, const struct pb
     uint64_t end = to < n ? next->began_ns : g->ended_ns, holes;
     struct pb_torch_row row = {
         .name = r->module->name, .type = r->module->type, .stage = t->stage_backward,
-        .gpu_ms = pb_null_real(), .allocated_mb = t->memory_mb,
-        .delta_mb = pb_null_real(), .root = r->label, .phase = t->phase_train,
-        .tid = th ? th->tid : PB_NULL_INT};
+        .gpu_ms = pb_null_real(), .bytes = to < n ? next->bytes : g->ended_bytes,
+        .root = r->label, .phase = t->phase_train, .tid = th ? th->tid : PB_NULL_INT};
     uint64_t took;
 
     if (from >= to || first->thread != r->thread || end < first->began_ns)
         return 0;
+    row.delta = pb_torch_delta(first->bytes, row.bytes);
     holes = in_holes(g, first, end);
     row.operation = operation_of(t, r->module);
     row.began_ns = first->began_ns;

@@ -158,7 +158,7 @@ static void fill_event(struct pb_torch *t, struct pb_ring *ring, const struct ev
     row[AT_inside].name = carry(t, ring, e->inside);
     row[AT_wanted].d = e->wanted_mb;
     row[AT_free].d = e->free_mb;
-    row[AT_allocated].d = gpu ? m.allocated / MB : t->memory_mb;
+    row[AT_allocated].d = gpu ? m.allocated / MB : pb_torch_mb(pb_alloc_bytes(&t->alloc));
     row[AT_cached].d = gpu ? m.reserved / MB : pb_null_real();
     row[AT_message].text.s = e->message;
     row[AT_message].text.len = e->message ? strlen(e->message) : 0;

@@ -27,10 +27,10 @@ static void write_row(struct pb_torch *t, const struct pb_torch_row *r)
     row[AT_operation_name].name = r->operation;
     row[AT_duration_ms].d = (double)(r->ended_ns - r->began_ns) / 1e6;
     row[AT_gpu_ms].d = r->gpu_ms;
-    row[AT_allocated].d = r->allocated_mb;
-    row[AT_max_allocated].d = t->memory_peak_mb;
-    row[AT_cached].d = t->cached_mb;
-    row[AT_allocated_delta].d = r->delta_mb;
+    row[AT_allocated].d = pb_torch_mb(r->bytes);
+    row[AT_max_allocated].d = pb_torch_memory_peak(t);
+    row[AT_cached].d = pb_torch_memory_cached(t);
+    row[AT_allocated_delta].d = pb_torch_mb(r->delta);
     row[AT_self_ms].d = r->self_ms;
     row[AT_root].name = r->root;
     row[AT_phase].name = r->phase;

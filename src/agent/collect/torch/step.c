@@ -88,6 +88,7 @@ static void step_begins(struct pb_torch *t, struct _object *optimizer)
     t->optimizer_began_ns = pb_clock_ns();
     pb_torch_part_begins(t, &t->optimizer_part, t->optimizer_began_ns);
     t->step_backwards = t->sums.backwards;
+    t->optimizer_bytes = pb_alloc_bytes(&t->alloc);
     t->optimizer_span = t->on && t->tracing ? pb_torch_span_begins(t) : -1;
 }
 
@@ -186,7 +187,7 @@ static void trace_optimizer(struct pb_torch *t, struct _object *optimizer, uint6
     if (t->on)
         pb_torch_trace(t, &names, t->stage_optimizer, t->optimizer_operation,
                        t->optimizer_began_ns, t->optimizer_began_ns + own_ns, 0,
-                       alone ? t->optimizer_span : -1);
+                       t->optimizer_bytes, alone ? t->optimizer_span : -1);
 }
 
 static void step_ends(struct pb_torch *t, struct _object *optimizer)

@@ -50,8 +50,6 @@ struct pb_torch_sums {
     uint64_t forward_ns, backward_ns, optimizer_ns;
     uint64_t comm_ns; /* between ranks, during these */
     uint64_t own_ns; /* what we spent ourselves */
-    uint64_t weigh_ns; /* and on memory at each call, of that */
-    uint32_t weighed;  /* calls */
     uint32_t backwards, rows;
 };
 

@@ -89,13 +89,13 @@ static void begin(struct pb_torch *t)
     t->period_said = 0; /* what the brake knows stays true */
     t->memory_due_ns = 0;
     t->memory_peak_mb = 0;
-    t->statm = -1;
+    t->memory_said = NULL;
     t->logs = NULL;
     t->step_source = t->epoch_source = PB_TORCH_BY_INJECTION;
     memset(t->renamed, 0, sizeof t->renamed);
     t->other.pending = false;
     t->note[0] = t->number_note[0] = '\0';
-    pb_torch_memory_enter(t);
+    pb_alloc_enter(t, now);
     pb_torch_memory_look(t, now);
 }
 
@@ -133,7 +133,7 @@ static int enter(struct pb_self *self, struct pb_err *err)
     t->on = true;
     /* A step that is under way is seen in part only: tracing begins with the next one. */
     t->tracing = false;
-    t->weighing = t->timing = t->ranging = false;
+    t->timing = t->ranging = false;
     pb_torch_slots_put(t);
     return 0;
 }
@@ -186,7 +186,7 @@ static void leave(struct pb_self *self)
     pb_cuda_leave(&t->cuda);
     t->on = t->tracing = t->ranging = false;
     pb_torch_listen(self, NULL);
-    pb_torch_weighing_ends(t);
+    pb_alloc_leave(t);
     pb_torch_slots_take_back(t);
     pb_torch_backward_leave(t);
     pb_torch_steps_leave(t);
@@ -202,14 +202,13 @@ static void forked(struct pb_self *self)
     struct pb_torch *t = pb_torch_state(self);
 
     t->on = t->tracing = false;
-    t->weighing = t->timing = t->ranging = t->engine_runs = false;
+    t->timing = t->ranging = t->engine_runs = false;
     t->passes = 0;
     t->trace = t->logs = NULL;
     t->listener = NULL; /* the parent's profile */
     t->profiling = t->step_profiled = false;
     t->named_type = NULL;
     memset(t->optimizers, 0, sizeof t->optimizers);
-    t->statm = -1; /* the parent's */
     t->late_n = t->held_n = t->spans_held = t->nnotes = 0;
     t->hand = (struct pb_torch_hand){0};
     memset(t->numbers, 0, sizeof t->numbers);

@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "agent/collect/heap.h"
+#include "agent/collect/torch/alloc.h"
 #include "agent/collect/torch/gpu.h"
 #include "agent/collect/torch/step.h"
 #include "agent/self.h"
@@ -69,7 +69,7 @@ struct pb_torch_module {
     uint32_t walk; /* the last one that came by */
     bool root, has_children;
     bool has_parameters; /* of its own */
-    float own_mb; /* what its last call that was weighed left allocated, without those inside */
+    float own_mb; /* what its last traced call left allocated, without those inside */
 };
 
 /* Where a module is found by its address. */
@@ -86,8 +86,9 @@ struct pb_torch_call {
     uint32_t depth;   /* of the thread, before it */
     uint32_t changes; /* of modules, before it */
     int span;         /* of the GPU, or -1 */
-    double memory_mb; /* at the beginning, where it is measured */
-    double inner_mb;  /* what calls inside have left */
+    uint32_t device;  /* whose bytes these are */
+    int64_t bytes;    /* that this thread had allocated, less what it had freed, before it */
+    int64_t inner;    /* bytes that calls inside have left */
     uint64_t number;  /* of the next operation that torch records, in a step that is noted */
     uint64_t inside_ns, inside_ticks; /* time of calls inside, by either clock */
 };
@@ -103,6 +104,7 @@ struct pb_torch_thread {
     bool tracing; /* that call is traced */
     bool serving; /* and is a step of its own, with these numbers: others may be beside it */
     int64_t step, seq;
+    int64_t bytes[PB_ALLOC_KINDS]; /* allocated by it, less freed by it; written by it alone */
 };
 
 /*
@@ -112,8 +114,10 @@ struct pb_torch_thread {
 struct pb_torch_note {
     uint64_t began, ended;
     uint64_t inside; /* time of calls inside */
-    const struct pb_torch_module *module;
+    struct pb_torch_module *module;
     struct pb_torch_thread *thread; /* still in the same outermost call */
+    int64_t bytes, delta; /* in tensors at its end, and the change; or PB_ALLOC_UNKNOWN */
+    float own_mb;         /* the change without modules inside */
 };
 
 /* A row of python.torch_trace. */
@@ -121,8 +125,8 @@ struct pb_torch_row {
     uint32_t name, type, stage, operation;
     int64_t step, seq;
     uint64_t began_ns, ended_ns;
-    double gpu_ms, allocated_mb, delta_mb;
-    double self_ms;
+    int64_t bytes, delta; /* in tensors at its end, and the change; or PB_ALLOC_UNKNOWN */
+    double gpu_ms, self_ms;
     uint32_t root, phase;
     int64_t tid;
     struct pb_torch_thread *thread; /* that has the numbers; NULL: those of the step */
@@ -163,7 +167,7 @@ struct pb_torch {
     bool has_key;
     _Atomic bool on;       /* hooks are in and do their work */
     _Atomic bool tracing;  /* this step is traced by module */
-    bool weighing, timing; /* and memory is measured at each call, and time on the GPU */
+    bool timing;           /* and time on the GPU is taken */
     bool ranging;          /* and what backward is of which module (grad.h) */
     bool ticking;          /* calls within calls are timed by the processor's counter */
     bool notes_tick;       /* and so are those that have no row yet */
@@ -218,6 +222,7 @@ struct pb_torch {
     struct pb_torch_part optimizer_part;
     uint32_t step_backwards; /* that there had been when it began */
     int optimizer_span;
+    int64_t optimizer_bytes; /* in tensors, before it */
     int others;           /* steps of other optimizers since the last one of this */
     uint32_t uncounted;   /* forwards that wait for an optimizer */
     uint32_t serving;     /* outermost calls under way that are steps of their own */
@@ -257,7 +262,7 @@ struct pb_torch {
 
     /* The brake. */
     uint32_t period;      /* one step in so many is traced */
-    uint32_t weigh_every, time_every; /* and of those one in so many is weighed, timed */
+    uint32_t time_every;  /* and of those one in so many is timed on the GPU */
     double cost_share;    /* smoothed share of the time that is ours in traced steps */
     double base_share;    /* and in others */
     double call_cost_ns;  /* smoothed, of one recorded call */
@@ -267,13 +272,10 @@ struct pb_torch {
     uint32_t rows;        /* of the last step that was traced */
     uint64_t spent_ns;    /* of the program's time, in all */
     uint64_t spent_due_ns; /* not before, for telling that */
-    uint32_t weigh_skip;  /* calls of this step before the first that is weighed */
-    uint32_t weigh_next;  /* and of the next such step, where one is not enough for all */
-    double weigh_cost_ns; /* of one look at the memory */
-    double memory_mb, memory_peak_mb, cached_mb; /* last known */
+    struct pb_alloc alloc;
+    double memory_peak_mb; /* of CUDA's allocator, when last asked for */
     uint64_t memory_due_ns;
-    pb_heap_info_fn *heap; /* what malloc has given out; NULL: not to be had */
-    int statm; /* a descriptor during steps that are weighed, or -1 */
+    const char *memory_said; /* why it is not known */
     uint32_t period_said;
     char note[96]; /* what does not work with this torch */
     char number_note[96]; /* which expression does not work, and why */
@@ -335,7 +337,7 @@ int pb_torch_span_begins(struct pb_torch *t);
 /* A row of python.torch_trace, now or when the span's time is known. UINT64_MAX: not known. */
 void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uint32_t stage,
                     uint32_t operation, uint64_t began_ns, uint64_t ended_ns, uint64_t inside_ns,
-                    int span);
+                    int64_t bytes_before, int span);
 /* Gives the calls that are over their rows: before any other row, before the step changes. */
 void pb_torch_notes_write(struct pb_torch *t);
 /* What is known of this thread; NULL: there are too many. */
@@ -431,7 +433,7 @@ void pb_torch_loss_add(struct pb_torch *t, struct _object *tensor);
 bool pb_torch_loss_arrived(struct pb_torch *t, struct pb_torch_loss *l, bool drop);
 struct _object *pb_torch_attribute(const struct pb_py *py, const char *module, const char *name);
 
-/* brake.c: which step is traced, weighed and timed next. */
+/* brake.c: which step is traced and timed next. */
 void pb_torch_choose_next(struct pb_torch *t, uint64_t took);
 void pb_torch_take_call(struct pb_torch *t, double ns); /* what a recorded call has cost */
 /* What we have done since then is part of our cost. */
@@ -442,11 +444,21 @@ static inline void pb_torch_own(struct pb_torch *t, uint64_t began_ns)
 
 void pb_torch_say(struct pb_torch *t);
 
-/* memory.c: MB. Looks at it take up to so long in a step. */
-#define PB_TORCH_WEIGH_NS 2000000u
-void pb_torch_memory_enter(struct pb_torch *t);
-double pb_torch_memory_now(struct pb_torch *t);
+/* memory.c: what is in tensors. */
+#define PB_TORCH_MB (1024.0 * 1024.0)
+/* Bytes that the process had before counting began: malloc's, or else what is resident. */
+double pb_torch_memory_before(void);
 void pb_torch_memory_look(struct pb_torch *t, uint64_t now);
-void pb_torch_weighing_ends(struct pb_torch *t);
+/* MB, NULL where it is unknown. */
+double pb_torch_mb(int64_t bytes);
+double pb_torch_memory_peak(const struct pb_torch *t);
+double pb_torch_memory_cached(const struct pb_torch *t);
+/* The change between two, one of which may be unknown. */
+static inline int64_t pb_torch_delta(int64_t before, int64_t after)
+{
+    bool known = before != PB_ALLOC_UNKNOWN && after != PB_ALLOC_UNKNOWN;
+
+    return known ? after - before : PB_ALLOC_UNKNOWN;
+}
 
 #endif
