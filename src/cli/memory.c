@@ -31,7 +31,8 @@ const struct pb_cmd pb_cmd_memory = {
         "not; the kinds inside come from the probes (python.memory): what Python's own allocator\n"
         "holds for small objects, and what malloc has given out, where tensors in main memory,\n"
         "arrays and large objects are. The line of bars covers the last ten minutes, or as much\n"
-        "of them as there is, and so does the trend. An ended process is shown as last seen.",
+        "of them as there is. The trend, with its standard error, is that of the later half, and\n"
+        "only where it is steady. An ended process is shown as last seen.",
     .options = options,
     .target = PB_TARGET_SCOPE,
     .job = PB_JOB_EACH,
@@ -60,22 +61,35 @@ static const char question[] =
     " whole AS (SELECT pid, place, kind, max(mb) AS peak, arg_max(mb, t) AS now"
     " FROM known GROUP BY ALL),"
     " recent AS (SELECT known.*, first, last FROM known JOIN edge USING (pid) WHERE t >= first),"
-    " line AS (SELECT pid, place, first, last, regr_slope(mb, t) * 60 AS slope,"
-    " regr_r2(mb, t) AS r2, count(*) AS n FROM recent GROUP BY ALL),"
-    /* Memory goes up and down within a step: four times what that would make of a flat line. */
-    " trend AS (SELECT pid, place, first, last,"
-    " CASE WHEN n > 3 AND r2 * (n - 2) >= 16 * (1 - r2) THEN slope END AS mb_per_min FROM line),"
+    /*
+     * A trend is told from the later half alone: what a program makes when it starts is none.
+     * Memory goes up and down within a step: four times what that would make of a flat line. And it
+     * is the same in both parts of that half, or it has just begun or just ended.
+     */
+    " line AS (SELECT pid, place, regr_slope(mb, t) * 60 AS slope,"
+    " regr_slope(mb, t) FILTER (t < last - (last - first) / 4) * 60 AS before,"
+    " regr_slope(mb, t) FILTER (t >= last - (last - first) / 4) * 60 AS after,"
+    " 60 * sqrt(greatest(0, 1 - regr_r2(mb, t)) / greatest(count(*) - 2, 1))"
+    " * stddev_samp(mb) / stddev_samp(t) AS error, count(*) AS n"
+    " FROM recent WHERE t >= (first + last) / 2 GROUP BY pid, place),"
+    " trend AS (SELECT pid, place, slope AS mb_per_min, error FROM line"
+    " WHERE n > 5 AND abs(slope) >= 4 * error"
+    " AND before / slope BETWEEN 0.4 AND 2.5 AND after / slope BETWEEN 0.4 AND 2.5),"
     " bucket AS (SELECT pid, place,"
     " least(19, floor((t - first) * 20 / greatest(last - first, 0.001)))::BIGINT AS b,"
     " max(mb) AS mb FROM recent GROUP BY ALL),"
     " spark AS (SELECT pid, place, list(b ORDER BY b) AS slots, list(mb ORDER BY b) AS points"
     " FROM bucket GROUP BY ALL) "
-    "SELECT pid, kind, now, peak, mb_per_min, first, last, slots, points "
-    "FROM whole LEFT JOIN trend USING (pid, place) LEFT JOIN spark USING (pid, place) "
-    "ORDER BY pid, place";
+    "SELECT whole.pid, kind, now, peak, mb_per_min, error, first, last, slots, points, command "
+    "FROM whole JOIN edge USING (pid) LEFT JOIN trend USING (pid, place) "
+    "LEFT JOIN spark USING (pid, place) "
+    /* Another process may have the number of one that has ended. */
+    "LEFT JOIN (SELECT pid, epoch(start_time) AS start, command FROM system.process"
+    " WHERE state <> 'ended') AS alive ON alive.pid = whole.pid AND start <= first + 1 "
+    "ORDER BY whole.pid, place";
 
-enum { AT_PID, AT_KIND, AT_NOW, AT_PEAK, AT_TREND, AT_FIRST, AT_LAST, AT_SLOTS, AT_POINTS,
-       NCELLS };
+enum { AT_PID, AT_KIND, AT_NOW, AT_PEAK, AT_TREND, AT_ERROR, AT_FIRST, AT_LAST, AT_SLOTS,
+       AT_POINTS, AT_COMMAND, NCELLS };
 
 static double number(const struct pb_json *cell)
 {
@@ -94,6 +108,7 @@ static void take_kind(struct pb_memory_kind *k, const struct pb_json *cells, str
     k->now = number(&cells[AT_NOW]);
     k->peak = number(&cells[AT_PEAK]);
     k->trend = number(&cells[AT_TREND]);
+    k->error = number(&cells[AT_ERROR]);
     for (size_t i = 0; i < PB_MEMORY_POINTS; i++)
         k->points[i] = NAN;
     if (slots->type != PB_J_ARRAY || points->type != PB_J_ARRAY)
@@ -141,6 +156,10 @@ static int ask(struct pb_ctx *ctx, struct pb_memories *m)
             continue;
         p->first = number(&rows[i]->items[AT_FIRST]);
         p->last = number(&rows[i]->items[AT_LAST]);
+        if (ctx->remote && rows[i]->items[AT_COMMAND].type == PB_J_STRING) {
+            p->alive = true;
+            p->command = pb_arena_strdup(&ctx->arena, rows[i]->items[AT_COMMAND].s);
+        }
         take_kind(&p->kinds[p->nkinds++], rows[i]->items, ctx);
     }
     return rc;
@@ -198,7 +217,8 @@ static bool add_living(struct pb_ctx *ctx, struct pb_memories *m)
     k = &p->kinds[0];
     if (!p->nkinds) {
         p->nkinds = 1;
-        *k = (struct pb_memory_kind){.name = "resident", .peak = now, .trend = NAN};
+        *k = (struct pb_memory_kind){.name = "resident", .peak = now, .trend = NAN,
+                                       .error = NAN};
         for (size_t i = 0; i < PB_MEMORY_POINTS; i++)
             k->points[i] = NAN;
     }

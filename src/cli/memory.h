@@ -21,13 +21,13 @@ enum { PB_MEMORY_POINTS = 20, PB_MEMORY_KINDS = 24, PB_MEMORY_PROCESSES = 64 };
 struct pb_memory_kind {
     const char *name;
     double now, peak;
-    double trend; /* MB a minute */
+    double trend, error; /* MB a minute, and the standard error of that */
     double points[PB_MEMORY_POINTS];
 };
 
 struct pb_memory {
     pid_t pid;
-    bool alive;          /* and on this machine */
+    bool alive;
     const char *command; /* or NULL */
     double first, last;  /* of the window, seconds since 1970; 0 when there is none */
     struct pb_memory_kind kinds[PB_MEMORY_KINDS];

@@ -82,7 +82,8 @@ static void print_kind(struct pb_print *out, const struct pb_memory_kind *k, dou
     if (is_trend(k, span)) {
         pb_print_puts(out, "  ");
         pb_print_style(out, k->trend > 0 ? PB_YELLOW : PB_GREEN);
-        pb_print_f(out, fabs(k->trend) >= 10 ? "%+.0f MB/min" : "%+.1f MB/min", k->trend);
+        pb_print_f(out, fabs(k->trend) >= 10 ? "%+.0f ±%.0f MB/min" : "%+.1f ±%.1f MB/min",
+                   k->trend, k->error);
         pb_print_style(out, PB_PLAIN);
     }
     pb_print_puts(out, "\n");
@@ -124,6 +125,7 @@ static void json_kind(struct pb_buf *b, const struct pb_memory_kind *k)
     member(b, "now_mb", k->now);
     member(b, "peak_mb", k->peak);
     member(b, "mb_per_min", k->trend);
+    member(b, "mb_per_min_error", k->error);
     pb_json_key(b, "points_mb");
     pb_buf_putc(b, '[');
     for (size_t i = 0; i < PB_MEMORY_POINTS; i++) {

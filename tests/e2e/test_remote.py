@@ -62,6 +62,18 @@ def far(any_py, tmp_path_factory):
     it.stop()
 
 
+def test_memory_of_a_process_that_runs(far):
+    """It has rows within a second or two, and is alive."""
+    def now():
+        found = json.loads(far.text(far.at, "memory", "--json"))
+        found = found if isinstance(found, list) else [found]
+        return [row for row in found if row["pid"] == far.pid]
+    agents.eventually(lambda: far.run(far.at, "memory").returncode == 0 and now())
+    assert now()[0]["alive"] is True and now()[0]["command"]
+    head = far.text(far.at, "memory").splitlines()[0]
+    assert head.startswith("process %d" % far.pid) and " now " in head and "until" not in head
+
+
 def test_query(far):
     assert far.text(far.at, "SELECT 1 AS x") == "x\n-\n1\n"
     rows = json.loads(far.text(far.at, "query", "-f", "json",
