@@ -153,3 +153,19 @@ def test_nothing_grows(node):
 def test_what_was_made_at_first_is_no_growth(node):
     """A cache that fills up and stays as it is."""
     assert grown(node, "filling") == ([], [])
+
+
+def test_probes_that_come_again_have_as_much_room():
+    """What the first ones left behind is beside it."""
+    target = torches.injected(SCRIPT)
+    try:
+        for _ in range(3):
+            target.run("flat")
+            ring = rings.rings(target.home(), torches.TRACE)[-1]
+            assert ring.capacity == 65536 and not ring.closed
+            assert "store.note" not in rings.lines(target.home(), "status")
+            assert probing(target.pid, "eject").returncode == 0
+            assert probing(target.pid, "inject", "-D", "torch.budget=100").returncode == 0
+            target.await_collector()
+    finally:
+        target.stop()

@@ -87,10 +87,41 @@ static void note(struct pb_self *self, const char *table, const char *what)
     c->status_stale = true;
 }
 
+static bool read_head(int fd, const char *name, struct pb_ring_head *ret)
+{
+    int file = openat(fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t n = file >= 0 ? pread(file, ret, sizeof *ret, 0) : 0;
+
+    if (file >= 0)
+        close(file);
+    return n == (ssize_t)sizeof *ret;
+}
+
+static bool add_used(int fd, const char *name, void *arg)
+{
+    struct pb_ring_head head;
+
+    if (pb_home_is_ring(name) && read_head(fd, name, &head) && !head.closed)
+        *(int64_t *)arg += size_at(fd, name);
+    return true;
+}
+
+/*
+ * Bytes of rings that somebody in this process writes. Those of an agent that has left are beside
+ * them until they are read out, at most half of the budget (pb_collect_make_room).
+ */
+static int64_t used_bytes(int folder)
+{
+    int64_t sum = 0;
+
+    pb_home_list(folder, add_used, &sum);
+    return sum;
+}
+
 /* Under lock: the spec, made to fit. False when not even a small ring does. */
 static bool fit(struct pb_self *self, int folder, struct pb_ring_spec *spec)
 {
-    int64_t left = self->collect.budget - pb_collect_ring_bytes(folder);
+    int64_t left = self->collect.budget - used_bytes(folder);
     int64_t share = left / SHARE;
     uint64_t rows = power_of_two(spec->rows), asked = rows;
 
@@ -234,17 +265,10 @@ void pb_collect_make_room(struct pb_self *self)
 static bool find_kept(int fd, const char *name, void *arg)
 {
     struct pb_ring_head head;
-    ssize_t n;
-    int file;
 
     if (!pb_home_is_ring(name))
         return true;
-    file = openat(fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (file < 0)
-        return true;
-    n = pread(file, &head, sizeof head, 0);
-    close(file);
-    *(bool *)arg = n == (ssize_t)sizeof head && head.flags & PB_RING_KEEP && head.next > 0;
+    *(bool *)arg = read_head(fd, name, &head) && head.flags & PB_RING_KEEP && head.next > 0;
     return !*(bool *)arg;
 }
 
