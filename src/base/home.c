@@ -258,7 +258,8 @@ void pb_home_list(int fd, bool (*each)(int fd, const char *name, void *arg), voi
 static bool is_ours(const char *name)
 {
     return pb_home_is_ring(name) || strncmp(name, PB_HOME_META, sizeof PB_HOME_META - 1) == 0 ||
-           strncmp(name, PB_HOME_STATUS, sizeof PB_HOME_STATUS - 1) == 0;
+           strncmp(name, PB_HOME_STATUS, sizeof PB_HOME_STATUS - 1) == 0 ||
+           strcmp(name, PB_HOME_END) == 0;
 }
 
 static bool erase_file(int fd, const char *name, void *arg)

@@ -30,6 +30,7 @@ enum { PB_HOME_MAX = 96, PB_HOME_SPARE = 16 /* digits of a random name */ };
 #define PB_HOME_NODE "node-" /* what the socket of a node begins with, in the user's folder */
 #define PB_HOME_META "meta"
 #define PB_HOME_STATUS "status"
+#define PB_HOME_END "end" /* when and how the process ended, by a node that saw it */
 #define PB_HOME_RING ".ring" /* how the name of a table's file ends */
 
 /* Where folders may be, best first; ends with NULL. */

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/home.h"
 #include "cli/job.h"
 #include "host/secret.h"
 #include "node/archive_lake.h"
@@ -18,6 +19,8 @@ struct dead {
     const char *id, *host, *python, *command;
     int64_t rank;
     int64_t ended_ns; /* 0: unknown */
+    bool later;       /* that is its last row, or when its probes were taken out: it ended after */
+    const char *how;  /* "SIGKILL", "exit 1"; NULL: unknown */
     size_t tables;
     const char **names; /* of the tables */
     uint64_t rows;
@@ -62,7 +65,9 @@ static void add_rows(struct dead_list *l, struct dead *d, const char *table, uin
 /* Rings of a process: what is in files already is counted there. */
 static void add_store(struct dead_list *l, const struct pb_store *s)
 {
+    const char *state;
     struct dead *d;
+    bool killed;
 
     if (s->process.live || !s->nrings || pb_store_value(s->meta, "role", l->arena))
         return; /* a node's own folder is no job */
@@ -74,6 +79,9 @@ static void add_store(struct dead_list *l, const struct pb_store *s)
         d->command = pb_secret_text(d->command, l->arena);
     d->rank = s->rank;
     d->ended_ns = s->process.until_ns == INT64_MAX ? 0 : s->process.until_ns;
+    d->how = pb_store_end(s, l->arena, &killed);
+    state = pb_store_value(s->status, "agent.state", l->arena);
+    d->later = state && strcmp(state, "ejected") == 0 && !*s->end;
     for (size_t i = 0; i < s->nrings; i++) {
         uint64_t first, next, sealed = atomic_load(&s->rings[i]->sealed);
 
@@ -91,6 +99,17 @@ static bool is_live(const struct pb_stores *stores, const char *id)
     return false;
 }
 
+/* Probes were taken out of it, and it runs on. */
+static bool runs_here(const char *host, const char *id)
+{
+    const char *dash = strchr(id, '-');
+    char own[256] = "";
+
+    gethostname(own, sizeof own - 1);
+    return dash && strcmp(host, own) == 0 &&
+           pb_home_start_time((pid_t)strtol(id, NULL, 10)) == strtoull(dash + 1, NULL, 10);
+}
+
 static int add_history(struct dead_list *l, const struct pb_stores *stores, const char *data_dir,
                        struct pb_err *err)
 {
@@ -104,13 +123,15 @@ static int add_history(struct dead_list *l, const struct pb_stores *stores, cons
 
         /* What a node measures lies under its own number: rows about others. */
         if (strncmp(key->table, "system.", 7) == 0 || strncmp(key->table, "gpu.", 4) == 0 ||
-            is_live(stores, key->process))
+            is_live(stores, key->process) || runs_here(key->host, key->process))
             continue;
         d = find(l, key->process);
         if (!*d->host)
             d->host = pb_arena_strdup(l->arena, key->host);
-        if (!d->command && part->last_ns > d->ended_ns)
+        if (!d->command && part->last_ns > d->ended_ns) {
             d->ended_ns = part->last_ns;
+            d->later = true;
+        }
         add_rows(l, d, key->table, part->rows);
     }
     pb_finds_finish(&finds);
@@ -139,7 +160,7 @@ static const char *time_text(struct pb_arena *a, int64_t ns, bool for_people)
     return pb_arena_strdup(a, text);
 }
 
-enum { PID, PROCESS, HOST, PYTHON, RANK, ENDED, TABLES, ROWS, COMMAND, NCOLUMNS };
+enum { PID, PROCESS, HOST, PYTHON, RANK, ENDED, HOW, TABLES, ROWS, COMMAND, NCOLUMNS };
 
 static const struct pb_column columns[NCOLUMNS] = {
     [PID] = {.title = "pid", .right = true, .min_width = 6},
@@ -148,6 +169,7 @@ static const struct pb_column columns[NCOLUMNS] = {
     [PYTHON] = {.title = "python"},
     [RANK] = {.title = "rank"},
     [ENDED] = {.title = "ended"},
+    [HOW] = {.title = "how"},
     [TABLES] = {.title = "tables", .right = true},
     [ROWS] = {.title = "rows", .right = true},
     [COMMAND] = {.title = "command", .shrinks = true},
@@ -161,7 +183,10 @@ static void make_cells(struct pb_arena *a, const struct dead *d, bool csv,
     cell[HOST] = d->host;
     cell[PYTHON] = d->python;
     cell[RANK] = d->rank < 0 ? (csv ? "" : "-") : pb_arena_printf(a, "%ld", (long)d->rank);
-    cell[ENDED] = time_text(a, d->ended_ns, !csv);
+    cell[ENDED] = d->later && csv ? "" : time_text(a, d->ended_ns, !csv);
+    if (d->later && !csv)
+        cell[ENDED] = pb_arena_printf(a, "after %s", cell[ENDED]);
+    cell[HOW] = d->how ? d->how : csv ? "" : "-";
     cell[TABLES] = pb_arena_printf(a, "%zu", d->tables);
     cell[ROWS] = pb_arena_printf(a, "%llu", (unsigned long long)d->rows);
     cell[COMMAND] = d->command;
@@ -222,7 +247,11 @@ static void print_json(struct pb_ctx *ctx, const struct dead_list *l)
         else
             pb_json_int(b, d->rank);
         pb_json_key(b, "ended");
+        pb_json_string_or_null(b, *ended && !d->later ? ended : NULL);
+        pb_json_key(b, "seen");
         pb_json_string_or_null(b, *ended ? ended : NULL);
+        pb_json_key(b, "how");
+        pb_json_string_or_null(b, d->how);
         pb_json_key(b, "command");
         pb_json_string_or_null(b, d->command);
         pb_json_key(b, "tables");

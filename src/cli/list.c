@@ -29,7 +29,9 @@ const struct pb_cmd pb_cmd_list = {
                "With -v, a column says how the version was found.\n"
                "\n"
                "--dead lists what can still be queried of processes that are gone, the one that\n"
-               "ended last first: `probing PID query SQL` works on them.",
+               "ended last first: `probing PID query SQL` works on them. How it ended (a signal,\n"
+               "an exit code) is known where a node was at work then; \"after\" is the last time\n"
+               "that it was seen, where nobody saw its end.",
     .options = options,
     .stored = true,
     .examples = "probing list\n"

@@ -44,6 +44,7 @@ struct pb_store {
     char host[64];
     int64_t rank, world_size, local_rank; /* -1: unknown */
     char *meta, *status; /* whole texts, terminated; "" when there is none */
+    char *end;           /* the same: how it ended */
     char *troubles;      /* lines "<file>: what is wrong with it", or "" */
     struct pb_store_ring **rings; /* by file name */
     size_t nrings;
@@ -87,6 +88,8 @@ void pb_stores_drop(struct pb_stores *s);
 
 /* Value of a key in meta or status, copied into the arena; NULL when there is none. */
 char *pb_store_value(const char *lines, const char *key, struct pb_arena *a);
+/* "SIGSEGV", "exit 1"; NULL: nobody knows. ret_killed: it was by a signal. */
+const char *pb_store_end(const struct pb_store *s, struct pb_arena *a, bool *ret_killed);
 /* A folder's files worth keeping go by age and size here; never those of a living process. */
 void pb_discover_collect(struct pb_discover *d);
 

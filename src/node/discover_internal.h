@@ -71,6 +71,11 @@ void pb_folder_judge(struct pb_folder *f, struct pb_inner_pids *inner);
 /* False: it ended since. */
 bool pb_folder_lives(const struct pb_folder *f);
 
+/* discover_end.c */
+
+/* Writes down when it ended, and how if that can be known. Before its pidfd is closed. */
+void pb_folder_note_end(const struct pb_folder *f);
+
 /* discover_store.c */
 
 /* Which process a copied folder was of: its meta says so, else its name; false: neither does. */

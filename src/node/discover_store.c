@@ -73,6 +73,7 @@ void pb_store_drop(struct pb_store *s)
     free(s->rings);
     free(s->meta);
     free(s->status);
+    free(s->end);
     free(s->troubles);
     free(s);
 }
@@ -233,6 +234,7 @@ static struct pb_store *identity_of(const struct pb_store *s)
     copy->nrings = 0;
     copy->meta = copy_text(s->meta, strlen(s->meta));
     copy->status = copy_text("", 0);
+    copy->end = copy_text("", 0);
     copy->troubles = copy_text("", 0);
     return copy;
 }
@@ -361,6 +363,7 @@ int pb_folder_read(struct pb_folder *f, const struct pb_surroundings *around)
     s = new_version();
     s->meta = read_text(dir, PB_HOME_META);
     s->status = read_text(dir, PB_HOME_STATUS);
+    s->end = read_text(dir, PB_HOME_END);
     if (f->process.live && *s->meta && !is_value(s->meta, "boot_id", around->boot_id))
         f->process.live = false;
     describe(s, f, around);
@@ -369,7 +372,7 @@ int pb_folder_read(struct pb_folder *f, const struct pb_surroundings *around)
     if (!whole && pb_now_ns() - ns_of(&st.st_mtim) < PATIENCE_NS)
         f->stamp.settled = false;
     if (!f->process.live && f->process.until_ns == 0)
-        f->process.until_ns = last_seen_ns(f, s);
+        f->process.until_ns = number_in(s->end, "ended_ns", last_seen_ns(f, s));
     s->process.live = f->process.live;
     s->process.until_ns = f->process.live ? INT64_MAX : f->process.until_ns;
     /* What a killed agent leaves when it collected nothing is for the sweep, not for people. */
@@ -387,6 +390,7 @@ void pb_folder_bury(struct pb_folder *f, const struct pb_surroundings *around)
 
     f->process.live = false;
     f->process.until_ns = pb_now_ns();
+    pb_folder_note_end(f);
     if (f->pidfd >= 0)
         close(f->pidfd);
     f->pidfd = -1;
@@ -399,6 +403,7 @@ void pb_folder_bury(struct pb_folder *f, const struct pb_surroundings *around)
     s->process.until_ns = f->process.until_ns;
     s->meta = copy_text(old->meta, strlen(old->meta));
     s->status = copy_text(old->status, strlen(old->status));
+    s->end = copy_text(old->end, strlen(old->end));
     s->troubles = copy_text("", 0);
     s->rings = pb_alloc_resize(NULL, (old->nrings + 1) * sizeof(void *));
     for (size_t i = 0; i < old->nrings; i++) {

@@ -150,10 +150,10 @@ def test_envs_without_secrets(node, any_py, start):
 def test_agents(node, any_py, start):
     target = start(agents.Probed, any_py)
     assert harness.probing(target.pid, "inject").returncode == 0
-    sql = "SELECT * FROM probing.agents WHERE role = 'agent' ORDER BY collector NULLS FIRST"
+    sql = "SELECT * FROM probing.agents WHERE role = 'agent' ORDER BY collector"
     agents.eventually(lambda: node.rows(sql, target.pid))
     rows = node.rows(sql, target.pid)
-    assert rows[0]["collector"] is None and rows[0]["state"] == "running"
+    assert rows[0]["collector"] == "agent" and rows[0]["state"] == "running"
     assert rows[0]["process"].startswith("%d-" % target.pid) and rows[0]["version"]
     assert "memory" in [r["collector"] for r in rows]
     assert node.rows("SELECT attached FROM system.process", target.pid) == [{"attached": True}]
@@ -243,7 +243,7 @@ def test_container(node, any_py, start, tmp_path):
     with open("/proc/%d/task/%d/children" % ((target.process.pid,) * 2)) as file:
         pid = int(file.read())
     assert harness.probing(pid, "inject").returncode == 0
-    sql = "SELECT process, pid FROM probing.agents WHERE collector IS NULL"
+    sql = "SELECT process, pid FROM probing.agents WHERE collector IN ('agent', 'node')"
     row, = node.rows(sql, pid)
     assert row["process"].startswith("1-") and row["pid"] == pid
     agents.eventually(lambda: node.rows("SELECT pid FROM python.memory LIMIT 1", pid))

@@ -1,7 +1,12 @@
 """A dead process answers: killed with a node at work, without one, and from a copied folder."""
+import json
 import os
 import shutil
 
+import pytest
+
+import agents
+from agents import eventually
 from nodes import node  # noqa: F401  (a fixture)
 from numbering import Numbers, assert_whole, kill_node, until
 
@@ -107,3 +112,43 @@ def test_reused_pid_is_another_process(start, any_py, node, tmp_path):  # noqa: 
         assert row["m"] >= 999
     finally:
         shutil.rmtree(earlier)
+
+
+def dead(node, target):
+    """The line of `list --dead` for a process."""
+    rows = json.loads(node("list", "--dead", "-f", "json").stdout)
+    return [row for row in rows if row["pid"] == target.pid]
+
+
+@pytest.mark.parametrize("code, how, state", [
+    ("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV", "killed"),
+    ("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL", "killed"),
+    ("os._exit(3)", "exit 3", "ended")])
+def test_how_it_ended(start, any_py, node, code, how, state):  # noqa: F811
+    """As the kernel tells whoever has watched it."""
+    node("serve")
+    target = start(agents.Probed, any_py)
+    assert node(target.pid, "inject", "-D", "memory.interval=0.1").returncode == 0
+    eventually(lambda: node.rows("SELECT 1 FROM python.memory LIMIT 1", target.pid))
+    node(target.pid, "eval", "import os, signal; " + code)
+    eventually(lambda: dead(node, target) and dead(node, target)[0]["how"])
+    assert dead(node, target)[0]["how"] == how
+    sql = "SELECT state, reason FROM probing.agents WHERE collector = 'agent'"
+    assert node.rows(sql, target.pid) == [{"state": state, "reason": how}]
+
+
+def test_one_that_was_left_and_runs_on_is_not_dead(start, any_py, node, tmp_path):  # noqa: F811
+    """Its rows are in the history; when it has ended, nobody has seen when."""
+    node("serve")
+    target = start(Numbers, any_py, node, tmp_path)
+    target.wait_for(3000)
+    target.halt()
+    assert node(target.pid, "eject").returncode == 0
+    assert dead(node, target) == []
+    kill_node(node)
+    target.kill()
+    row, = dead(node, target)
+    assert row["ended"] is None and row["seen"]
+    line, = [line for line in node("list", "--dead").stdout.splitlines()
+             if line.split()[0] == str(target.pid)]
+    assert " after 20" in line

@@ -219,8 +219,8 @@ def test_list_of_the_dead(job):
     assert len(found) == 1 and found[0]["rows"] >= 3 and "python.memory" in found[0]["tables"]
     assert "probed.py" in found[0]["command"] and found[0]["ended"]
     text = job.node.text("list", "--dead")
-    assert text.splitlines()[0].split() == ["pid", "python", "rank", "ended", "tables", "rows",
-                                            "command"]
+    assert text.splitlines()[0].split() == ["pid", "python", "rank", "ended", "how", "tables",
+                                            "rows", "command"]
     assert any(line.split()[0] == str(job.pid) for line in text.splitlines()[1:])
     by_id = job.node.rows("SELECT count(*) AS n FROM python.memory", found[0]["process"])
     assert by_id[0]["n"] >= 3

@@ -20,7 +20,7 @@ static const struct pb_column_spec columns[] = {
                  "pid and start time: <pid>-<start>, of others with -<uid>"},
     [ROLE] = {"role", PB_NAME, "", "agent: inside the process; node: outside"},
     [VERSION] = {"version", PB_NAME, "", "of the agent or the node"},
-    [COLLECTOR] = {"collector", PB_NAME, "", "what it does; empty for the agent itself"},
+    [COLLECTOR] = {"collector", PB_NAME, "", "what it does; agent or node: itself"},
     [STATE] = {"state", PB_NAME, "", "running, ended, ejected, killed; on, off, waiting, failed"},
     [REASON] = {"reason", PB_TEXT, "", "why, if there is something to say"},
     PB_LIVE_COMMON,
@@ -96,7 +96,8 @@ static void add_troubles(struct pb_rows *rows, const struct pb_store *s, struct 
 
 static void add_store(struct pb_rows *rows, const struct pb_store *s, struct pb_arena *a)
 {
-    const char *said = pb_store_value(s->status, "agent.state", a);
+    const char *said = pb_store_value(s->status, "agent.state", a), *how;
+    bool killed;
     struct line l = {.process = s->process.id, .role = "agent", .host = s->host,
                      .pid = s->process.pid, .rank = s->rank};
 
@@ -107,9 +108,14 @@ static void add_store(struct pb_rows *rows, const struct pb_store *s, struct pb_
     l.version = pb_store_value(s->meta, "agent", a);
     l.reason = pb_store_value(s->status, "store.note", a);
     l.state = said ? said : "running";
+    how = pb_store_end(s, a, &killed);
     if (!s->process.live && strcmp(l.state, "running") == 0)
-        l.state = "killed";
+        l.state = how && !killed ? "ended" : "killed";
+    if (how && !s->process.live)
+        l.reason = how;
+    l.collector = "agent";
     add(rows, &l);
+    l.reason = NULL;
     add_collectors(rows, s, l, a);
     add_troubles(rows, s, l, a);
 }
@@ -123,6 +129,7 @@ static void add_node(struct pb_rows *rows, struct pb_node *n)
                      .pid = getpid(), .rank = -1, .state = "running"};
     struct pb_archive_status archive;
 
+    l.collector = "node";
     snprintf(id, sizeof id, "%d-%llu", (int)getpid(), (unsigned long long)pb_home_start_time(0));
     add(rows, &l);
 
