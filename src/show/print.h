@@ -19,6 +19,8 @@
 #include "host/arena.h"
 #include "host/buf.h"
 
+enum { PB_PIPE_WIDTH = 240 };
+
 enum pb_style { PB_PLAIN, PB_BOLD, PB_DIM, PB_RED, PB_GREEN, PB_YELLOW, PB_CYAN };
 
 struct pb_print {
@@ -26,7 +28,7 @@ struct pb_print {
     int fd;
     bool colour;
     bool is_terminal;
-    int width; /* columns of the terminal; 0 when it is none: nothing is shortened */
+    int width; /* columns of the terminal; 0 when it is none */
     bool broken; /* the reader went away (EPIPE): a loop should end */
 };
 
@@ -34,6 +36,12 @@ void pb_print_init(struct pb_print *p, int fd);
 void pb_print_finish(struct pb_print *p);
 /* Writes what was collected. A reader that went away is no error, see broken. */
 int pb_print_flush(struct pb_print *p, struct pb_err *err);
+
+/* What a table's lines are to fit into. */
+static inline size_t pb_print_width(const struct pb_print *p)
+{
+    return p->width ? (size_t)p->width : PB_PIPE_WIDTH;
+}
 
 /* As they are; the text is trusted. */
 void pb_print_puts(struct pb_print *p, const char *s);

@@ -1,5 +1,6 @@
 #include "show/result.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #define SEPARATOR 3 /* " | " */
 #define TITLE_MIN 10
 #define DIGITS_MAX 15
+#define DIGITS_SHOWN 4
 
 struct pb_result_column {
     const char *title;
@@ -28,37 +30,39 @@ void pb_result_finish(struct pb_result *r)
 }
 
 /*
- * The fewest digits that give the number back, but never more than 15: the two behind them are
- * what binary fractions leave (0.30000000000000004).
+ * Four digits are what people compare; JSON, CSV and Parquet have all of them. What is before the
+ * point stays whole: a number of seconds since 1970 is of no use otherwise.
  */
 static const char *real_text(struct pb_arena *a, double d)
 {
     char text[40];
     const char *e;
-    int digits = 1, power;
+    int power, behind;
 
-    for (; digits <= DIGITS_MAX; digits++) {
-        snprintf(text, sizeof text, "%.*e", digits - 1, d);
-        if (strtod(text, NULL) == d)
-            break;
-    }
-    digits = digits < DIGITS_MAX ? digits : DIGITS_MAX;
+    snprintf(text, sizeof text, "%.*e", DIGITS_SHOWN - 1, d);
     e = strchr(text, 'e');
     power = e ? (int)strtol(e + 1, NULL, 10) : 0;
     if (!e || power < -5 || power >= DIGITS_MAX) {
-        snprintf(text, sizeof text, "%.*g", digits, d);
+        snprintf(text, sizeof text, "%.*g", DIGITS_SHOWN, d);
         return pb_arena_strdup(a, text);
     }
     /* One digit behind the point tells it from a whole number. */
-    snprintf(text, sizeof text, "%.*f", digits - 1 - power > 1 ? digits - 1 - power : 1, d);
-    for (size_t len = strlen(text); text[len - 1] == '0' && text[len - 2] != '.'; len--)
+    behind = DIGITS_SHOWN - 1 - power;
+    if (behind < 1)
+        behind = d == (double)(int64_t)d;
+    snprintf(text, sizeof text, "%.*f", behind, d);
+    for (size_t len = strlen(text); behind > 0 && text[len - 1] == '0' && text[len - 2] != '.';
+         len--)
         text[len - 1] = '\0';
     return pb_arena_strdup(a, text);
 }
 
-static void write_value(struct pb_buf *b, const struct pb_json *v)
+static void write_value(struct pb_buf *b, struct pb_arena *a, const struct pb_json *v)
 {
     switch (v->type) {
+    case PB_J_REAL:
+        pb_buf_puts(b, real_text(a, v->v.d));
+        break;
     case PB_J_NULL:
         pb_buf_puts(b, "null");
         break;
@@ -77,7 +81,7 @@ static void write_value(struct pb_buf *b, const struct pb_json *v)
                 pb_json_string(b, v->items[i].key);
                 pb_buf_puts(b, ": ");
             }
-            write_value(b, &v->items[i]);
+            write_value(b, a, &v->items[i]);
         }
         pb_buf_putc(b, v->type == PB_J_ARRAY ? ']' : '}');
         break;
@@ -91,7 +95,7 @@ static const char *nested_text(struct pb_arena *a, const struct pb_json *v)
     struct pb_buf b = PB_BUF_INIT;
     const char *text;
 
-    write_value(&b, v);
+    write_value(&b, a, v);
     text = pb_text_clean(a, b.data);
     pb_buf_finish(&b);
     return text;
@@ -183,7 +187,7 @@ static void table_line(struct pb_result *r, const char *const *cells)
         const char *s = cells ? cells[c] : r->columns[c].title;
         size_t width = pb_text_width(s);
 
-        if (r->out->width && width > r->columns[c].width) {
+        if (width > r->columns[c].width && (r->out->width || width > r->widest)) {
             s = shorten(&a, s, r->columns[c].width);
             width = pb_text_width(s);
         }
@@ -231,12 +235,17 @@ static size_t capped(const struct pb_result_column *c, size_t cap)
 /* The widest columns give way, down to where all lines fit. */
 static void fit(struct pb_result *r)
 {
-    size_t limit = (size_t)r->out->width, low = 1, high = 1;
-    size_t gaps = (r->ncolumns - 1) * SEPARATOR;
+    size_t limit = pb_print_width(r->out), low = 1, high = 1;
+    size_t gaps = (r->ncolumns - 1) * SEPARATOR, whole = gaps;
 
-    for (size_t c = 0; c < r->ncolumns; c++)
+    for (size_t c = 0; c < r->ncolumns; c++) {
         high = r->columns[c].width > high ? r->columns[c].width : high;
-    while (limit && low < high) {
+        whole += r->columns[c].width;
+    }
+    r->widest = limit;
+    if (whole <= limit)
+        return;
+    while (low < high) {
         size_t cap = (low + high + 1) / 2, total = gaps;
 
         for (size_t c = 0; c < r->ncolumns; c++)
@@ -246,7 +255,8 @@ static void fit(struct pb_result *r)
         else
             high = cap - 1;
     }
-    for (size_t c = 0; limit && c < r->ncolumns; c++)
+    r->widest = low;
+    for (size_t c = 0; c < r->ncolumns; c++)
         r->columns[c].width = capped(&r->columns[c], low);
 }
 

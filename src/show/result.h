@@ -10,8 +10,9 @@
  *     -------------|-----------------------|-------
  *     forward_pass | /app/training_loop.py | 89
  *
- * On a terminal long cells are shortened so that lines fit; in a pipe nothing is. Widths come
- * from the first PB_RESULT_HELD rows; what comes behind them is printed as it arrives.
+ * Long cells are shortened so that lines fit the terminal, or a wide page in a pipe; numbers have
+ * four digits. Widths come from the first PB_RESULT_HELD rows; what comes behind them is printed as
+ * it arrives.
  */
 #ifndef PB_SHOW_RESULT_H
 #define PB_SHOW_RESULT_H
@@ -28,6 +29,7 @@ struct pb_result {
     size_t ncolumns;
     const char **cells; /* clean text, row by row */
     size_t nrows, cap;
+    size_t widest; /* a cell may be, in a pipe */
     bool streaming; /* the first rows are out */
     bool plan;      /* the answer to EXPLAIN: a drawing of many lines, which goes out as it is */
     size_t results; /* printed so far */

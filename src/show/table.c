@@ -36,7 +36,7 @@ static void fit(const struct pb_table *t, size_t *widths, size_t limit)
 
     for (size_t c = 0; c < t->ncolumns; c++)
         total += widths[c];
-    for (size_t c = t->ncolumns; limit && c-- > 0 && total > limit;) {
+    for (size_t c = t->ncolumns; c-- > 0 && total > limit;) {
         size_t spare = widths[c] > SHRINK_MIN ? widths[c] - SHRINK_MIN : 0;
         size_t cut = total - limit < spare ? total - limit : spare;
 
@@ -73,7 +73,7 @@ void pb_table_print(struct pb_print *out, const struct pb_table *t)
     size_t *widths = PB_NEW_N(&a, size_t, t->ncolumns + 1);
 
     measure(t, widths);
-    fit(t, widths, (size_t)out->width);
+    fit(t, widths, pb_print_width(out));
     print_line(out, t, widths, 0, true);
     for (size_t r = 0; r < t->nrows; r++)
         print_line(out, t, widths, r, false);

@@ -86,19 +86,23 @@ static void values(void **state)
     feed(&r, "[123456789012345680,null]");
     feed(&r, "[1e-9,null]");
     feed(&r, "[true,[1,\"a\",{\"k\":null}]]");
+    feed(&r, "[222.09306335449,[0.33333333333]]");
+    feed(&r, "[1794891267.25,null]");
     check(&r, &p, "v                  | t\n"
                   "-------------------|------------------------\n"
                   "0.3                | 2026-01-02 03:04:05.12Z\n"
                   "2048.0             | 2026-01-02 03:04:05Z\n"
                   "1e+100             | 2026-01-02 03:04:05Z\n"
-                  "-1234.5678         |\n"
+                  "-1235              |\n"
                   "6248750.0          |\n"
                   "0.00001234         |\n"
                   "0.0                |\n"
-                  "0.123456789012346  |\n"
+                  "0.1235             |\n"
                   "123456789012345680 |\n"
                   "1e-09              |\n"
-                  "true               | [1, \"a\", {\"k\": null}]\n");
+                  "true               | [1, \"a\", {\"k\": null}]\n"
+                  "222.1              | [0.3333]\n"
+                  "1794891267         |\n");
 }
 
 static void fits_the_terminal(void **state)
@@ -155,6 +159,32 @@ static void streams(void **state)
     check(&r, &p, "12345678 | 1\n");
 }
 
+/* Also where there is no terminal: lines of a thousand columns are of no use to anybody. */
+static void fits_a_page_in_a_pipe(void **state)
+{
+    struct pb_print p;
+    struct pb_result r;
+    char line[1200], name[1001];
+
+    (void)state;
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    begin(&r, &p, 0, false);
+    feed(&r, stack);
+    snprintf(line, sizeof line, "[\"short\",\"%s\",1]", name);
+    feed(&r, line);
+    pb_result_end(&r);
+    for (const char *s = p.buf.data, *end; *s; s = end + 1) {
+        end = strchr(s, '\n');
+        assert_non_null(end);
+        assert_true(end - s <= PB_PIPE_WIDTH + 2); /* "…" is three bytes */
+        assert_true(end - s > PB_PIPE_WIDTH / 2);
+    }
+    assert_non_null(strstr(p.buf.data, "xxx… | 1\n"));
+    pb_result_finish(&r);
+    pb_print_finish(&p);
+}
+
 static void nonsense(void **state)
 {
     static const char *const lines[] = {"", "[", "17", "{}", "{\"columns\":3}", "[1]"};
@@ -180,6 +210,7 @@ int main(void)
         cmocka_unit_test(values),    cmocka_unit_test(fits_the_terminal),
         cmocka_unit_test(markdown),  cmocka_unit_test(streams),
         cmocka_unit_test(nonsense),
+        cmocka_unit_test(fits_a_page_in_a_pipe),
     };
 
     return RUN_TESTS(tests);
