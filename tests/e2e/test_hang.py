@@ -1,6 +1,8 @@
 """A job that hangs: one statement says which rank, in what, and at which line."""
 import importlib.util
 import os
+import sys
+import time
 
 import pytest
 
@@ -49,3 +51,34 @@ def test_the_stuck_rank_its_collective_and_its_line(node, job):
     assert [row["rank"] for row in rows] == [0, 1, 3]
     assert {(row["state"], row["latency_ms"], row["bytes"], row["dtype"]) for row in rows} == {
         ("started", None, 4096, "float32")}
+
+
+LOADER = os.path.join(harness.TARGETS, "loader_hang.py")
+
+
+def line_in(path, text):
+    with open(path) as file:
+        return [number for number, line in enumerate(file, 1) if text in line][0]
+
+
+def test_a_rank_that_waits_for_its_data_loader(node, tmp_path):
+    """Injected when it has hung for a while: the script's line, the worker's, and since when."""
+    job = ranks.Job([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
+                     "--master-port", "PORT", LOADER, "40"], 2, tmp_path)
+    try:
+        time.sleep(8)
+        began = time.time()
+        ranks.inject(node, job)
+        row, = ranks.wait_for(node, "SELECT * FROM hung_collectives WHERE problem = 'missing' AND "
+                                    "job LIKE '%%:%d'" % job.port)
+        assert (row["rank"], row["pid"], row["op"]) == (1, job.pids[1], "all_reduce")
+        assert (row["func"], row["file"]) == ("train", LOADER)
+        assert row["lineno"] == line_in(LOADER, "for batch in DataLoader")
+        assert (row["worker_func"], row["worker_file"]) == ("read_shard", LOADER)
+        assert row["worker_line"] == line_in(LOADER, "does not answer")
+        with open("/proc/%d/stat" % row["worker"]) as file:
+            assert int(file.read().rpartition(")")[2].split()[1]) == job.pids[1]
+        # It began long before the agents came.
+        assert row["waiting_s"] > time.time() - began + 2
+    finally:
+        job.stop()
