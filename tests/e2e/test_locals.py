@@ -3,6 +3,7 @@ import re
 
 import pytest
 
+import torches
 from harness import backtrace, main_thread
 
 SCALARS = {
@@ -112,3 +113,42 @@ def test_arguments_come_first(shared):
     thread = main_thread(backtrace(target.pid, "-l"))
     assert thread["frames"][0]["locals"] == {"depth": "21", "label": "'inner'", "total": "42"}
     assert list(thread["frames"][0]["locals"]) == ["depth", "label", "total"]
+
+
+def test_variables_of_the_program_itself(values):
+    """Its own, not what it has imported or defined."""
+    found = {name: text for name, text in values["<module>"].items() if name != "numpy"}
+    assert found == {"setting": "{'rate': 0.5}", "steps": "20"}
+
+
+TENSORS = {
+    "small": "<torch.Tensor shape=(2, 2) dtype=float32 device=cpu [1.0, 2.5, -3.0, 0.25]",
+    "weight": "<torch.nn.parameter.Parameter shape=(3,) dtype=float32 device=cpu requires_grad "
+              "[1.0, 1.0, 1.0]",
+    "frozen": "<torch.nn.parameter.Parameter shape=(2,) dtype=float32 device=cpu [1.0, 1.0]",
+    "result": "<torch.Tensor shape=(3,) dtype=float32 device=cpu requires_grad [2.0, 2.0, 2.0]",
+    "large": "<torch.Tensor shape=(8, 128, 64) dtype=bfloat16 device=cpu",
+    "half": "<torch.Tensor shape=(2,) dtype=bfloat16 device=cpu [1.5, -2.0]",
+    "numbers": "<torch.Tensor shape=(10,) dtype=int64 device=cpu [0, 1, 2, 3, 4, 5, … 4 more]",
+    "part": "<torch.Tensor shape=(3,) dtype=int64 device=cpu [2, 3, 4]",
+    "turned": "<torch.Tensor shape=(3, 2) dtype=int64 device=cpu",
+    "flags": "<torch.Tensor shape=(2,) dtype=bool device=cpu [True, False]",
+    "alone": "<torch.Tensor shape=() dtype=int64 device=cpu [7]",
+    "empty": "<torch.Tensor shape=(0, 4) dtype=float32 device=cpu",
+    "deep": "<torch.Tensor shape=(1, 2, 1, 2, 1, 2, 1) dtype=float32 device=cpu "
+            "[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, … 2 more]",
+    "nowhere": "<torch.Tensor shape=(5,) dtype=float32 device=meta",
+    "array": "<numpy.ndarray shape=(2, 3) dtype=int32 [1, 2, 3, 4, 5, 6]",
+    "many": "<numpy.ndarray shape=(33,) dtype=float64 [0.0, 0.03125, 0.0625, 0.09375, 0.125, "
+            "0.15625, … 27 more]",
+    "slanted": "<numpy.ndarray shape=(3, 2) dtype=float64",
+}
+
+
+@pytest.mark.skipif(not torches.pythons(), reason="no interpreter with torch")
+def test_tensors(start):
+    target = start(torches.Loop, "tensors.py")
+    thread = main_thread(backtrace(target.pid, "-l"))
+    found = [frame for frame in thread["frames"] if frame["func"] == "holds"][0]["locals"]
+    assert {name: re.sub(r" at 0x[0-9a-f]+>$", "", found[name]) for name in TENSORS} == TENSORS
+    assert found["inside"].startswith("{'batch': (<torch.Tensor shape=(2, 2) dtype=float32 ")

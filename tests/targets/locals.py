@@ -137,4 +137,6 @@ def cells(shared):
     inner("mine")  # LINE:cells
 
 
+setting = {"rate": 0.5}
+steps = 20
 scalars()  # LINE:module

@@ -243,6 +243,12 @@ void pb_py_show_object(struct pb_py_show *v, const struct pb_py_obj *o)
     case PB_PY_NUMPY_SCALAR:
         pb_py_show_numpy(v, o);
         break;
+    case PB_PY_TENSOR:
+    case PB_PY_TENSOR_OLD:
+        if (pb_py_show_tensor(v, o))
+            break;
+        show_instance(v, o);
+        break;
     default:
         show_instance(v, o);
     }

@@ -139,6 +139,8 @@ size_t pb_py_locals(struct pb_py_codes *c, struct pb_py_code *code,
     size_t n = 0;
 
     r.arena = a; /* values do not belong into the cache of code objects */
+    if (!v->n && code->name && strcmp(code->name, "<module>") == 0)
+        return pb_py_globals(&r, f, ret);
     *ret = PB_NEW_N(a, struct pb_local, v->n + 1);
     for (size_t i = 0; i < v->n; i++) {
         size_t at = (size_t)py->f_localsplus + i * 8;

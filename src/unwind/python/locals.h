@@ -19,5 +19,8 @@ struct pb_local {
 /* In the order of the code object: arguments first. Returns how many there are. */
 size_t pb_py_locals(struct pb_py_codes *c, struct pb_py_code *code,
                     const struct pb_py_raw_frame *f, struct pb_arena *a, struct pb_local **ret);
+/* globals.c: the same of a module's own code: the variables of the module. */
+size_t pb_py_globals(struct pb_py_reader *r, const struct pb_py_raw_frame *f,
+                     struct pb_local **ret);
 
 #endif

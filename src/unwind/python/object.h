@@ -42,7 +42,9 @@
     X(EXCEPTION, "BaseException")                                                                  \
     X(CELL, "cell")                                                                                \
     X(NDARRAY, "numpy.ndarray")                                                                    \
-    X(NUMPY_SCALAR, "numpy.generic")
+    X(NUMPY_SCALAR, "numpy.generic")                                                               \
+    X(TENSOR, "torch._C.TensorBase")                                                               \
+    X(TENSOR_OLD, "torch._C._TensorBase")
 
 /*
  * The state word of a str from its `kind` on. Without a GIL `interned` in front
