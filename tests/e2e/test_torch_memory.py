@@ -119,6 +119,15 @@ def test_an_allocator_that_does_not_report(device):
     assert last["allocated"] is None and last["allocated_delta"] is None
     eventually(lambda: "does not fit its statistics" in rings.lines(device.home(), "status")[
         "collector.torch"])
+    # Not even where its statistics are the same after each step.
+    device.anew("level")
+    for _ in range(3):
+        device.run("level")
+    _, trace, _ = device.run("level")
+    last = of(trace, "2")[-1]
+    assert last["allocated"] is None and last["allocated_delta"] is None
+    eventually(lambda: "does not report to us" in rings.lines(device.home(), "status")[
+        "collector.torch"])
     # And when nobody counts, torch is as it was.
     assert probing(device.pid, "eject").returncode == 0
     device.value("gpu.fake_silent(0); job = 'device'")

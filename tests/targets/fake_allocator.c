@@ -37,12 +37,6 @@ void fake_silent(int on)
     silent = on;
 }
 
-void fake_step(void);
-void fake_step(void)
-{
-    fake_allocate(1 << 20);
-}
-
 int64_t fake_allocated(void);
 int64_t fake_allocated(void)
 {

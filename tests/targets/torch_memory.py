@@ -115,13 +115,18 @@ class OnDevice(nn.Module):
         return x
 
 
-def device():
+def level():
+    """On the device as well, with as much in use after each step as before it."""
+    return device(grows=False)
+
+
+def device(grows=True):
     """The book: what the allocator itself tells, MB in use after each step."""
     model, book = nn.Sequential(OnDevice(8, 2), OnDevice(5, 5), OnDevice(1, 6)), []
     weight = nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight], lr=0.1)
     for _ in range(STEPS):
-        gpu.fake_step()
+        gpu.fake_allocate(MB if grows else -MB)
         (model(torch.zeros(1)) * weight).sum().backward()
         optimizer.step()
         book.append(torch._C._cuda_memoryStats(0)["allocated_bytes"]["all"]["current"] / MB)
@@ -146,7 +151,7 @@ def pretend(driver, allocator):
 
 
 JOBS = {"leaking": leaking, "flat": flat, "filling": filling, "threads": threads, "storm": storm,
-        "device": device}
+        "device": device, "level": level}
 
 
 def main():

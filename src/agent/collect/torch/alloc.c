@@ -73,6 +73,7 @@ static void on_report(void *block, int64_t bytes, size_t allocated, size_t held,
         int64_t before = atomic_exchange(&a->held[d.index], (int64_t)held);
 
         count(t, PB_ALLOC_CUDA, bytes);
+        atomic_store_explicit(&a->reported, true, memory_order_relaxed);
         if (before)
             atomic_fetch_add(&a->held_sum, (int64_t)held - before);
     }
@@ -149,8 +150,9 @@ void pb_alloc_enter(struct pb_torch *t, uint64_t now)
     here = t;
     a->device = PB_ALLOC_CPU;
     a->counts[PB_ALLOC_CUDA].base = PB_ALLOC_UNKNOWN;
-    a->misfits = 0;
+    a->misfits = a->silent = 0;
     a->disbelieved = false;
+    a->reported = false;
     enter_cpu(t);
     enter_cuda(a, now);
     a->why = a->cpu_why;
@@ -209,7 +211,9 @@ void pb_alloc_look(struct pb_torch *t, uint64_t now)
         return;
     a->device = PB_ALLOC_CUDA;
     a->why = NULL;
-    if (!pb_import_is_in(&a->report))
+    a->silent = a->reported ? 0 : a->silent + 1;
+    /* Another backend, cudaMallocAsync for one, has the statistics and makes no report. */
+    if (!pb_import_is_in(&a->report) || a->silent >= MISFITS_MAX)
         a->why = "memory: CUDA's allocator does not report to us";
     else if (!a->disbelieved)
         compare(a, before, (int64_t)m.allocated);

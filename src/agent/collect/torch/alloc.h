@@ -45,6 +45,8 @@ struct pb_alloc {
     /* CUDA: what the allocator holds, by device and in all. */
     _Atomic int64_t held[PB_ALLOC_GPUS], held_sum;
     uint64_t again_ns; /* not before, for looking for the library */
+    _Atomic bool reported; /* it has reported a block since the count began */
+    int silent;      /* looks in a row before its first report */
     int misfits;     /* looks in a row at which the count had not followed the statistics */
     bool disbelieved;
 };
