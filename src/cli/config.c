@@ -29,7 +29,7 @@ const struct pb_cmd pb_cmd_config = {
         "Without a key lists every setting with its value, its default and what it does; of a\n"
         "process without probes the defaults, and without a target those of the node. KEY prints\n"
         "one value, KEY=VALUE sets it until the process ends, and injects the probes first if\n"
-        "they are not there. The settings of the node (retention.days and others) are set without a\n"
+        "they are not there. Settings of the node (retention.days and others) are set without a\n"
         "target, until it ends. All that is to be set is checked before anything is. Keys may be\n"
         "written with probing. in front. At its start the agent reads the environment:\n"
         "PROBING_EVAL_TIMEOUT is eval.timeout.",
