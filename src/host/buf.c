@@ -123,6 +123,18 @@ size_t pb_utf8_len(const char *text)
     return n;
 }
 
+size_t pb_utf8_unfinished(const char *s, size_t len)
+{
+    for (size_t back = 1; back <= 3 && back <= len; back++) {
+        unsigned char c = (unsigned char)s[len - back];
+        size_t need = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+
+        if ((c & 0xc0) != 0x80)
+            return need > back ? back : 0;
+    }
+    return 0;
+}
+
 static void json_escape(struct pb_buf *b, unsigned char c)
 {
     switch (c) {

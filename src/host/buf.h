@@ -34,6 +34,8 @@ void pb_buf_printf(struct pb_buf *b, const char *fmt, ...) __attribute__((format
 
 /* Bytes of the valid UTF-8 character that a terminated string starts with; 0 when it is none. */
 size_t pb_utf8_len(const char *text);
+/* How many bytes at the end are the beginning of a UTF-8 character whose rest is to come. */
+size_t pb_utf8_unfinished(const char *s, size_t len);
 
 /*
  * Writes a quoted JSON string. Bytes that are not valid UTF-8 come out as

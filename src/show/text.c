@@ -111,19 +111,6 @@ static size_t add_clean(struct pb_buf *b, const char *s)
     return n ? n : 1;
 }
 
-/* How many bytes at the end are the beginning of a character. */
-static size_t unfinished(const char *s, size_t len)
-{
-    for (size_t back = 1; back <= 3 && back <= len; back++) {
-        unsigned char c = (unsigned char)s[len - back];
-        size_t need = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
-
-        if ((c & 0xc0) != 0x80)
-            return need > back ? back : 0;
-    }
-    return 0;
-}
-
 void pb_text_stream(struct pb_text_tail *tail, const void *data, size_t len, struct pb_buf *ret)
 {
     struct pb_buf in = PB_BUF_INIT;
@@ -133,7 +120,7 @@ void pb_text_stream(struct pb_text_tail *tail, const void *data, size_t len, str
     pb_buf_add(&in, data, len);
     pb_buf_putc(&in, '\0');
     in.len--;
-    hold = !len ? 0 : in.data[in.len - 1] == '\r' ? 1 : unfinished(in.data, in.len);
+    hold = !len ? 0 : in.data[in.len - 1] == '\r' ? 1 : pb_utf8_unfinished(in.data, in.len);
     while (at < in.len - hold) {
         if (in.data[at] == '\r' && in.data[at + 1] == '\n')
             at++; /* a line end of CSV */

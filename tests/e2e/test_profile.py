@@ -12,10 +12,10 @@ import time
 import pytest
 
 import harness
+import strangers
 from agents import eventually
 from injecting import has_agent
 from nodes import Node
-from test_two_users import python_for_all
 
 pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
               pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch")]
@@ -259,10 +259,10 @@ class Stranger(harness.Target):
 
     def __init__(self, text):
         super().__init__(["setpriv", "--reuid", "61999", "--regid", "61999", "--clear-groups",
-                          python_for_all(), "-c", text], cwd="/")
+                          strangers.python(), "-c", text], cwd="/")
 
 
-@pytest.mark.skipif(os.getuid() != 0 or not python_for_all(), reason="needs another user's process")
+@strangers.needs_root
 def test_no_path_of_a_target_is_opened(start, node, tmp_path):
     """The answer of a process of another user names a file of root's."""
     secret = tmp_path / "secret"

@@ -11,22 +11,15 @@ import pytest
 
 import agents
 import harness
-import interpreters
 import querying
+import strangers
+from strangers import become
 from test_remote import free_port
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to become two users")
 # Nobody's, and of this run alone.
 FIRST = 61000 + os.getpid() % 2000 * 2
 SECOND = FIRST + 1
-
-
-def become(uid):
-    def change():
-        os.setgroups([])
-        os.setgid(uid)
-        os.setuid(uid)
-    return change
 
 
 class User:
@@ -67,31 +60,13 @@ class User:
         shutil.rmtree("/dev/shm/probing-%d" % self.uid, ignore_errors=True)
 
 
-def is_open(path):
-    """Can others get at it at all?"""
-    path = os.path.realpath(path)
-    while path != "/":
-        if not os.stat(path).st_mode & 0o001 and not os.path.isfile(path):
-            return False
-        path = os.path.dirname(path)
-    return True
-
-
-def python_for_all():
-    """An interpreter that is not in somebody's home."""
-    ways = [item.command for item in interpreters.found()] + ["/usr/bin/python3"]
-    return next((way for way in ways if os.path.exists(way) and is_open(way)), None)
-
-
 @pytest.fixture(scope="module")
 def users(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("user") for _ in range(2)]
     for folder in folders:
         for part in (folder, folder.parent, folder.parent.parent):
             os.chmod(part, os.stat(part).st_mode | 0o011)
-    python = python_for_all()
-    if not python or not is_open(harness.BIN) or not is_open(harness.TARGETS):
-        pytest.skip("other users cannot reach the tool, its targets or any Python")
+    python = strangers.python()
     both = [User(uid, python, folder) for uid, folder in zip((FIRST, SECOND), folders)]
     try:
         for user in both:

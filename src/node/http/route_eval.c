@@ -34,19 +34,6 @@ struct stream {
     struct tail tails[2];
 };
 
-/* How many bytes at the end are the beginning of a UTF-8 character. */
-static size_t unfinished(const char *s, size_t len)
-{
-    for (size_t back = 1; back <= 3 && back <= len; back++) {
-        unsigned char c = (unsigned char)s[len - back];
-        size_t need = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
-
-        if ((c & 0xc0) != 0x80)
-            return need > back ? back : 0;
-    }
-    return 0;
-}
-
 static void send_line(struct stream *s, const char *key, struct pb_buf *text)
 {
     struct pb_buf line = PB_BUF_INIT;
@@ -73,7 +60,7 @@ static void pass_on(int fd, const void *data, size_t len, void *arg)
 
     pb_buf_add(&text, tail->bytes, tail->len);
     pb_buf_add(&text, data, len);
-    hold = unfinished(text.data, text.len);
+    hold = pb_utf8_unfinished(text.data, text.len);
     text.len -= hold;
     memcpy(tail->bytes, text.data + text.len, hold);
     tail->len = hold;
