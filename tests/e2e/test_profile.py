@@ -7,7 +7,6 @@ import re
 import signal
 import sys
 import tempfile
-import time
 
 import pytest
 
@@ -134,7 +133,7 @@ def test_no_steps(start, node):
     target = start(Training)
     harness.probing(target.pid, "eval", "import threading; "
                     "time.sleep = lambda seconds: threading.Event().wait(60)")
-    time.sleep(0.5)  # it hangs after the step that is under way
+    eventually(lambda: "Event.wait" in [frame[0] for frame in harness.stack_of(target.pid)])
     answer = node(target.pid, "profile", "--timeout", "1")
     assert (answer.returncode, answer.stderr) == (
         1, "probing: %d: no training step and no call of a model in 1 s\n" % target.pid)
