@@ -33,7 +33,7 @@ const struct pb_cmd pb_cmd_inject = {
     .aliases = "in, i",
     .summary = "Inject probes into the target process",
     .details =
-        "Loads the agent into a live CPython (3.6 to 3.14) that nobody prepared for it. A thread\n"
+        "Loads the agent into a live CPython (3.6 to 3.15) that nobody prepared for it. A thread\n"
         "is borrowed for about a twentieth of a millisecond, at a moment when it is known to hold\n"
         "no lock that matters; all others run on. It restores itself, so the job goes on whatever\n"
         "happens to this tool. -v says which thread it was, and for how long it was held.\n"

@@ -47,7 +47,7 @@ const struct pb_cmd pb_cmd_launch = {
     .name = "launch",
     .aliases = "run",
     .summary = "Start a command with probing on",
-    .details = "For a Python (3.6 to 3.14) that does not have the package; with it, PROBING=1 in\n"
+    .details = "For a Python (3.6 to 3.15) that does not have the package; with it, PROBING=1 in\n"
                "front of the command does the same. Without -r the first Python process gets the\n"
                "agent; with -r every one below it too: workers of torchrun and of a DataLoader,\n"
                "subprocess, multiprocessing. The command takes the place of this tool: terminal,\n"
