@@ -327,7 +327,8 @@ static int by_own_time(const void *a, const void *b)
 
 const struct pb_trace_op *pb_trace_ops(struct pb_trace *t, size_t *ret_n)
 {
-    qsort(t->events, t->nevents, sizeof *t->events, by_place);
+    if (t->nevents)
+        qsort(t->events, t->nevents, sizeof *t->events, by_place);
     sum_device(t, sum_host(t));
     t->nevents = 0;
     qsort(t->ops, t->nops, sizeof *t->ops, by_own_time);

@@ -374,8 +374,9 @@ static int supervise(struct serving *s, const char *addresses, bool no_token)
         role = pb_supervise(&v, &status, err);
     }
     if (role == PB_ROLE_SERVER || role == PB_ROLE_SUCCESSOR)
-        return run_server(s, addresses, no_token, role == PB_ROLE_SUCCESSOR);
-    leave(s, &door);
+        role = run_server(s, addresses, no_token, role == PB_ROLE_SUCCESSOR);
+    else
+        leave(s, &door);
     pb_keeper_destroy(s->keeper);
     pb_journal_destroy(s->journal);
     if (status)

@@ -192,6 +192,28 @@ with torch.no_grad():
 """
 
 
+ENDING = """
+import os, sys, threading, time, torch
+model = torch.nn.Linear(4, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+def train():
+    while not os.path.exists({flag!r}):
+        optimizer.zero_grad()
+        model(torch.randn(2, 4)).sum().backward()
+        optimizer.step()
+        time.sleep(0.01)
+print("ready", os.getpid(), flush=True)
+if {where!r} == "main":
+    train()
+else:
+    thread = threading.Thread(target=train, daemon={where!r} == "daemon")
+    thread.start()
+    while not os.path.exists({flag!r}):
+        time.sleep(0.01)
+print("done", flush=True)
+"""
+
+
 class Program(harness.Target):
     def __init__(self, text):
         super().__init__([sys.executable, "-c", text])
@@ -209,6 +231,25 @@ def test_many_tiny_calls_stop_it_early(start, node, tmp_path):
     assert 10000 < events <= 50000
     assert re.search(r"^aten::addmm +\d+", answer.stdout, re.M)
     assert left_behind(target.pid).split()[-2:] == ["0", "False"]
+
+
+@pytest.mark.parametrize("how", ["profiled", "killed", "ejected"])
+@pytest.mark.parametrize("where", ["main", "thread", "daemon"])
+def test_a_job_that_ends_meanwhile(start, node, tmp_path, where, how):
+    """torch crashes at the end of a process whose profiler still runs."""
+    flag = str(tmp_path / "flag")
+    target = start(Program, ENDING.format(flag=flag, where=where))
+    tool = node.start(target.pid, "profile", "-n", 1000, "-o", str(tmp_path / "t.json"))
+    count = "SELECT count(*) AS n FROM python.training_logs WHERE profiled"
+    eventually(lambda: node.rows(count, target.pid)[0]["n"] > 0)
+    if how == "killed":
+        tool.kill()
+    elif how == "ejected":
+        assert harness.probing(target.pid, "eject").returncode == 0
+    open(flag, "w").close()
+    out, err = target.process.communicate(timeout=60)
+    tool.communicate(timeout=60)
+    assert (target.process.returncode, out) == (0, b"done\n"), err
 
 
 def test_inference(start, node, tmp_path):

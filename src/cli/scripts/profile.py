@@ -4,7 +4,9 @@
 # torch's profiler sees the thread that starts it. So the agent tells a function here of model calls
 # and step ends, on the thread that makes them, and that function starts and stops the profiler. The
 # script itself waits on a thread of its own, a little at a time: it can be interrupted between two
-# waits. Then, or when a bound is reached, the next call or step stops what was started.
+# waits. Then, or when a bound is reached, the next call or step stops what was started. A process
+# that ends with the profiler running would crash in torch, so the end of its thread and the end of
+# the interpreter stop it, too.
 #
 # It answers with one line of JSON and, behind it, the trace as torch writes it.
 CALL, STEP = 1, 2
@@ -16,11 +18,23 @@ EVENT_SECONDS = 2e-6
 BACKWARD = 3
 
 
+class Ending(object):
+    """Lives in a thread's own variables, and goes with them, on that thread."""
+
+    def __init__(self, profile):
+        self.profile = profile
+
+    def __del__(self):
+        if self.profile is not None:
+            self.profile.at_end("its thread ended")
+
+
 class Profile(object):
     def __init__(self, torch):
         import _thread
         import threading
         import time
+        self.own, self.hooks = threading.local(), []
         self.torch, self.clock, self.ident = torch, time.monotonic, _thread.get_ident
         self.lock, self.done = threading.Lock(), threading.Event()
         self.began = self.clock()
@@ -87,12 +101,39 @@ class Profile(object):
         made = make_profiler(self.torch)
         torch_profiled(True)
         self.unit, self.thread, self.resident = unit, self.ident(), resident()
+        self.guard(made)
         self.counted = torch_count(True) >= 0
         self.events = self.events_before = self.largest = 0
         before = self.clock()
         made.__enter__()
         self.profiler, self.started = made, self.clock()
         self.start_s = self.started - before
+
+    def guard(self, made):
+        import atexit
+        self.own.ending = Ending(self)
+        atexit.register(self.at_exit)
+
+    def at_end(self, why):
+        """On the profiler's own thread, when there will be no more events."""
+        with self.lock:
+            if not self.done.is_set():
+                self.why = why
+                self.stop()
+
+    def at_exit(self):
+        self.over = True
+        if self.ident() == self.thread:
+            self.at_end("the process ended")
+        else:
+            self.wait(2)
+
+    def unguard(self):
+        import atexit
+        atexit.unregister(self.at_exit)
+        self.own.ending.profile = None
+        for hook in self.hooks:
+            hook.remove()
 
     def stop(self):
         before = self.clock()
@@ -103,6 +144,7 @@ class Profile(object):
             self.stop_s = self.clock() - before
             torch_count(False)
             torch_listen(None)
+            self.unguard()
             if self.abandoned:
                 self.profiler = None
                 torch_profiled(False)
@@ -127,6 +169,15 @@ class Profile(object):
             self.abandoned = True
             if self.done.is_set():
                 torch_profiled(False)
+            else:
+                self.hook()
+
+    def hook(self):
+        """The agent may be about to leave: torch's own hooks, which compiled code sees."""
+        from torch.nn.modules.module import register_module_forward_pre_hook
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+        self.hooks = [register_module_forward_pre_hook(lambda *_: self.on_event(CALL)),
+                      register_optimizer_step_post_hook(lambda *_: self.on_event(STEP))]
 
 
 def resident():
