@@ -17,6 +17,7 @@
 #include "cli/nodelink.h"
 #include "host/http.h"
 #include "host/json.h"
+#include "host/proc.h"
 #include "node/node.h"
 #include "node/token.h"
 
@@ -58,13 +59,26 @@ static int connect_to(const char *socket_path, pid_t *ret_peer)
     return fd;
 }
 
+/*
+ * Who listened on it first is the supervisor. When that one was killed, its server goes with it, but
+ * the kernel takes connections for another moment.
+ */
+static bool lives(pid_t pid)
+{
+    struct pb_proc_stat stat;
+
+    return pb_proc_stat(&stat, pid, 0, NULL) == 0 && stat.state != 'Z' && stat.state != 'X';
+}
+
 bool pb_nodeplace_answers(const char *socket)
 {
-    int fd = connect_to(socket, NULL);
+    pid_t peer = 0;
+    int fd = connect_to(socket, &peer);
 
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
+    if (fd < 0)
+        return false;
+    close(fd);
+    return lives(peer);
 }
 
 bool pb_nodelock_read(const char *path, struct pb_nodelock *ret)

@@ -8,7 +8,6 @@
 #include "cli/nodelink.h"
 #include "cli/nodestart.h"
 #include "cli/serveloop.h"
-#include "host/proc.h"
 #include "node/node.h"
 
 static int run(struct pb_ctx *ctx);
@@ -68,14 +67,6 @@ static int open_address(struct pb_ctx *ctx, const char *address)
     return 0;
 }
 
-/* Its server answers for another moment when the node itself was killed. */
-static bool is_alive(pid_t pid)
-{
-    struct pb_proc_stat stat;
-
-    return pb_proc_stat(&stat, pid, 0, NULL) == 0 && stat.state != 'Z' && stat.state != 'X';
-}
-
 static int show_status(struct pb_ctx *ctx)
 {
     struct pb_nodeplace place;
@@ -83,8 +74,7 @@ static int show_status(struct pb_ctx *ctx)
 
     if (pb_nodeplace_find(&place, &ctx->err) < 0)
         return -1;
-    if (!pb_nodelock_read(place.lock, &lock) || !is_alive(lock.pid) ||
-        !pb_nodeplace_answers(lock.socket))
+    if (!pb_nodelock_read(place.lock, &lock) || !pb_nodeplace_answers(lock.socket))
         return pb_err_set(&ctx->err, PB_FAIL, "no node is running for %s", place.data);
     pb_print_f(&ctx->out, "node %d, version %s, on %s", lock.pid, lock.version, lock.socket);
     if (lock.listeners)
