@@ -8,15 +8,11 @@ static const struct {
     bool ours; /* no part of a command line that somebody would look for by it */
     const char *nearest;
 } meanings[] = {
-    {"flamegraph", true, "backtrace -w 1, profile"},
-    {"flame", false, "backtrace -w 1, profile"},
-    {"fg", true, "backtrace -w 1, profile"},
-    {"record", true, "backtrace -w 1, profile, launch"},
-    {"sample", false, "backtrace -w 1"},
-    {"pprof", false, "profile, backtrace -w 1"},
-    {"perf", false, "profile, backtrace -n"},
+    {"flame", false, "flamegraph"},
+    {"sample", false, "flamegraph"},
+    {"pprof", false, "flamegraph -f pprof, profile"},
+    {"perf", false, "flamegraph -n, top"},
     {"trace", false, "profile, query 'SELECT * FROM python.torch_trace'"},
-    {"top", true, "backtrace -w 1, query -w 2 'SELECT * FROM python.threads'"},
     {"stat", false, "query -w 2 'SELECT * FROM python.threads', memory"},
     {"cluster", true, "HOST:PORT query, job:SCRIPT query"},
     {"nodes", false, "serve --status, HOST:PORT query"},

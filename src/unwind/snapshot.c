@@ -138,7 +138,7 @@ static bool is_rest(const struct pb_proc_wait *wait)
     return false;
 }
 
-static enum pb_state state_of(const struct pb_proc_wait *wait, bool process_stopped)
+enum pb_state pb_state_of(const struct pb_proc_wait *wait, bool process_stopped)
 {
     if (process_stopped)
         return PB_STOPPED;
@@ -233,7 +233,7 @@ static void describe(struct pb_target *t, const struct pb_work *w, bool process_
     if (w->npy)
         ret->interpreter = w->py[w->capture.python.n ? w->capture.python.v[0].part : 0]->interp_id;
     ret->waits_gil = waits_gil(w);
-    ret->state = state_of(&w->capture.wait, process_stopped);
+    ret->state = pb_state_of(&w->capture.wait, process_stopped);
     ret->wait = process_stopped ? NULL : wait_name(t->pid, w->tid, &w->capture.wait, a);
     ret->torn = w->capture.torn;
     ret->pause_us = w->capture.pause_us;

@@ -92,6 +92,8 @@ void pb_target_close(struct pb_target *t);
 int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, struct pb_arena *a,
                        struct pb_snapshot *ret, struct pb_err *err);
 
+/* From what a thread is blocked in; a process that is stopped as a whole has no other state. */
+enum pb_state pb_state_of(const struct pb_proc_wait *wait, bool process_stopped);
 const char *pb_state_name(enum pb_state state);
 
 #endif

@@ -9,8 +9,9 @@ import pytest
 
 import harness
 
-COMMANDS = ["list", "backtrace", "query", "tables", "export", "memory", "profile", "inject",
-            "eject", "eval", "repl", "config", "launch", "attach", "serve", "token",
+COMMANDS = ["list", "backtrace", "query", "tables", "export", "memory", "flamegraph",
+            "profile", "inject", "eject", "eval", "repl", "config", "launch", "attach", "serve",
+            "token",
             "completion", "help",
             "version"]
 

@@ -61,7 +61,8 @@ LINES = [
     ("probing <pid> inject", 0, r"^Probes are already in process \d+\n$", r"^$"),
     ("probing <pid> backtrace", 0, STACK, r"^$"),
     ("probing <pid> memory", 0, r"(?s)^process \d+ .*resident", r"^$"),
-    ("probing <pid> flamegraph",) + no_command("flamegraph", "backtrace -w 1, profile"),
+    ("probing <pid> flamegraph", 0,
+     r"(?s)^recorded \d+ at 100 Hz, .* samples.*%  █+.*\nflamegraph-\d+-\d{6}\.html ", r"^$"),
     ("""probing <pid> query "SELECT * FROM memory_usage WHERE timestamp > """
      """now() - interval '5 min'\"""", 0, ROWS, r"^$"),
     ("probing run python train.py", 0, r"trained", r"^Probing enabled for process \d+\n$"),
@@ -175,7 +176,6 @@ LIMIT 10"''', 0, r"^step +\| module +\| total_memory_mb +\| operation_count\n",
 PROMISED = [
     ("probing <pid> debug",) + no_command("debug", "repl, backtrace -l, eval --frame N"),
     ("probing web",) + no_command("web", r"serve --listen 127\.0\.0\.1:8080, query"),
-    ("probing <pid> top",) + no_command("top", r"backtrace -w 1, query -w 2 .*"),
     ("probing <pid> diagnose",) + no_command("diagnose", r"query .*hung_collectives.*"),
 ]
 

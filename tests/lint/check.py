@@ -3,10 +3,10 @@ import os
 import re
 import sys
 
-LAYERS = ["base", "store", "host", "unwind", "inject", "agent", "show", "node", "cli"]
+LAYERS = ["base", "store", "host", "unwind", "profile", "inject", "agent", "show", "node", "cli"]
 # What may be included beside lower layers and the layer itself is nothing; store and host
 # know nothing of each other's insides, the agent nothing of the outside.
-FORBIDDEN = {"agent": {"host", "inject", "unwind"}}
+FORBIDDEN = {"agent": {"host", "inject", "unwind", "profile"}}
 LIMIT_FUNCTION, LIMIT_FILE, LIMIT_LINE = 80, 600, 100
 
 

@@ -109,12 +109,11 @@ static void unknown_words(void **state)
     check_error("42 bactrace", "unknown command 'bactrace'. Did you mean 'backtrace'?");
     check_error("lits", "unknown command 'lits'. Did you mean 'list'?");
     check_error("back 42", "unknown command 'back'. Did you mean 'backtrace'?");
-    check_error("42 flamegraph", "no command 'flamegraph' here; nearest in meaning: "
-                                 "backtrace -w 1, profile");
+    check_error("42 perf", "no command 'perf' here; nearest in meaning: flamegraph -n, top");
     check_error("cluster attach", "no command 'cluster' here; nearest in meaning: "
                                   "HOST:PORT query, job:SCRIPT query");
-    check_error("top", "no command 'top' here; nearest in meaning: backtrace -w 1, query -w 2 "
-                       "'SELECT * FROM python.threads'");
+    check_error("web", "no command 'web' here; nearest in meaning: serve --listen "
+                       "127.0.0.1:8080, query");
     check_error("42 dump", "no command 'dump' here; nearest in meaning: backtrace -a");
     check_error("dump", "no command 'dump' here; nearest in meaning: backtrace -a");
     check_error("42 zzzzzz", "unknown command 'zzzzzz'");

@@ -1,0 +1,161 @@
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "profile/internal.h"
+
+/* Pairs of reads before a thread that never shows the same chain twice is held. */
+#define LIGHT_TRIES 8
+/* A thread whose code objects vanish while they are read is read again. */
+#define RECAPTURES 3
+/* Frames kept of one stack; the middle of a deeper one is left out. */
+#define DEPTH_MAX 1000
+
+bool pb_prof_runs(const struct pb_prof_thread *t, uint64_t *ret)
+{
+    char text[96];
+    ssize_t n = pread(t->schedstat, text, sizeof text - 1, 0);
+    char *at = text;
+
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    for (int i = 0; i < 2; i++) { /* behind the time on a CPU and the time waiting for one */
+        at = strchr(at, ' ');
+        if (!at)
+            return false;
+        at++;
+    }
+    *ret = strtoull(at, NULL, 10);
+    return true;
+}
+
+static bool same_chain(const struct pb_py_raw_stack *x, const struct pb_py_raw_stack *y)
+{
+    if (x->n != y->n)
+        return false;
+    for (size_t i = 0; i < x->n; i++)
+        if (x->v[i].addr != y->v[i].addr || x->v[i].code != y->v[i].code ||
+            x->v[i].back != y->v[i].back)
+            return false;
+    return true;
+}
+
+static bool read_chain(const struct pb_capture_opts *o, uint64_t tstate, struct pb_arena *a,
+                       struct pb_py_raw_stack *ret)
+{
+    struct pb_py_copy copy;
+
+    if (!pb_py_copy_thread(o->mem, o->py, tstate, a, &copy))
+        return false;
+    pb_py_walk(o->mem, o->py, &copy, a, ret);
+    return ret->complete && !pb_py_just_begun(o->py, ret);
+}
+
+/*
+ * Without a stop. What sleeps is exact when it was given no CPU meanwhile. Of a running thread the
+ * line may be a moment younger than the chain, which two reads agree on; sampling wants no more.
+ */
+static bool read_light(const struct pb_capture_opts *o, struct pb_prof_thread *t,
+                       struct pb_tstates tstates, struct pb_arena *a, struct pb_capture *c)
+{
+    struct pb_py_raw_stack first;
+    uint64_t runs;
+
+    for (int i = 0; i < LIGHT_TRIES; i++) {
+        memset(c, 0, sizeof *c);
+        c->tid = t->tid;
+        c->tstates = tstates;
+        pb_proc_wait(&c->wait, o->pid, t->tid);
+        if (!read_chain(o, tstates.v[0], a, &first))
+            continue;
+        c->python = first;
+        if (c->wait.readable && c->wait.blocked && pb_prof_runs(t, &runs) && runs == t->runs)
+            return true;
+        if (read_chain(o, tstates.v[0], a, &c->python) && same_chain(&first, &c->python))
+            return true;
+        if (!pb_prof_runs(t, &t->runs))
+            break;
+    }
+    return false;
+}
+
+/* A stack that goes through several interpreters has to be put together: the reader of all does. */
+static void capture(const struct pb_capture_opts *o, struct pb_prof_thread *t,
+                    struct pb_tstates tstates, struct pb_arena *a, struct pb_capture *c)
+{
+    if (!o->native && tstates.n == 1 && read_light(o, t, tstates, a, c))
+        return;
+    pb_capture_thread(o, t->tid, tstates, a, c);
+}
+
+static bool waits_gil(const struct pb_prof_thread *t, const struct pb_proc_wait *wait)
+{
+    for (size_t i = 0; i < t->npy; i++)
+        if (t->py[i].gil && wait->blocked && wait->nr == SYS_futex &&
+            wait->args[0] >= t->py[i].gil && wait->args[0] - t->py[i].gil < PB_PY_GIL_SIZE)
+            return true;
+    return false;
+}
+
+static bool holds_gil(struct pb_prof_process *p, const struct pb_prof_thread *t)
+{
+    for (size_t i = 0; i < t->npy; i++)
+        if (pb_py_gil_holder(&p->loc, &p->mem, t->py[i].interp) == t->py[i].tstate)
+            return true;
+    return false;
+}
+
+static void note(struct pb_prof_process *p, struct pb_prof_thread *t, const struct pb_capture *c,
+                 struct pb_recording *rec)
+{
+    struct pb_rec_sample *s = &t->last;
+
+    s->state = pb_state_of(&c->wait, p->stopped);
+    s->on_cpu = s->state == PB_RUNNING;
+    s->holds_gil = holds_gil(p, t);
+    s->waits_gil = !s->holds_gil && waits_gil(t, &c->wait);
+    s->torn = c->torn;
+    rec->reads++;
+    rec->stops += c->stopped;
+    rec->pause_us += c->pause_us;
+    t->blocked = c->wait.readable && c->wait.blocked && !c->torn;
+}
+
+bool pb_prof_read(struct pb_prof_process *p, struct pb_prof_thread *t,
+                  const struct pb_sampler_opts *o, struct pb_recording *rec)
+{
+    struct pb_snapshot_opts so = {.all = true, .native = o->native && p->native,
+                                  .max_frames = DEPTH_MAX};
+    struct pb_capture_opts co = {.pid = p->pid, .mem = &p->mem, .py = &p->loc.layout,
+                                 .maps = p->fresh.n ? &p->fresh : &p->maps,
+                                 .pause = o->no_pause ? PB_PAUSE_NEVER : PB_PAUSE_ONE,
+                                 .native = so.native};
+    struct pb_arena arena = PB_ARENA_INIT;
+    const struct pb_py_thread *parts[PB_PROF_PARTS];
+    uint64_t tstates[PB_PROF_PARTS];
+    struct pb_work w = {.tid = t->tid, .py = parts, .tstates = tstates, .npy = t->npy};
+    struct pb_thread thread = {0};
+    bool whole = false;
+
+    for (size_t i = 0; i < t->npy; i++) {
+        parts[i] = &t->py[i];
+        tstates[i] = t->py[i].tstate;
+    }
+    pb_build_limits(so.max_frames, &co.head, &co.tail);
+    for (int i = 0; i < RECAPTURES && !whole && !w.capture.gone; i++) {
+        capture(&co, t, pb_work_tstates(&w), &arena, &w.capture);
+        whole = !w.capture.gone && pb_build_codes(&p->codes, &co, &w, &arena);
+    }
+    if (!w.capture.gone) {
+        w.capture.torn |= !whole;
+        note(p, t, &w.capture, rec);
+        if (so.native)
+            pb_build_native(p->native, &w, 1, &arena);
+        pb_build_frames(&p->codes, &so, &w, &arena, &thread);
+        t->last.node = pb_stacks_add(&rec->stacks, p->root, &thread, o->by_function);
+    }
+    pb_arena_finish(&arena);
+    return !w.capture.gone;
+}

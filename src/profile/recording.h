@@ -1,0 +1,87 @@
+/*
+ * recording.h - what was sampled: threads, and for each of them stack after stack with its time.
+ *
+ * Owns: its tables, and the stacks.
+ * Threads: one.
+ * Fails: never.
+ * Not here: where samples come from (sampler.h), files (formats.h).
+ *
+ * Samples of one thread that follow each other and say the same are one entry, so that a thread
+ * which waits for an hour costs as much as one that waits for a second.
+ */
+#ifndef PB_PROFILE_RECORDING_H
+#define PB_PROFILE_RECORDING_H
+
+#include <regex.h>
+#include <sys/types.h>
+
+#include "profile/stacks.h"
+
+struct pb_rec_thread {
+    pid_t pid, tid;
+    const char *name;
+    bool is_main;
+    bool ran;      /* it had a processor during the recording */
+    size_t latest; /* its last entry, shifted by one; 0: none yet */
+};
+
+struct pb_rec_sample {
+    uint64_t at_ns;     /* begin, since the start of the recording */
+    uint64_t weight_ns; /* wall time that it stands for */
+    uint32_t thread, node;
+    uint32_t count; /* samples in this entry */
+    uint8_t state;  /* enum pb_state */
+    bool on_cpu, holds_gil, waits_gil, torn;
+};
+
+struct pb_recording {
+    pid_t pid;
+    const char *command, *python;
+    double rate;         /* asked for, Hz */
+    int64_t started_ns;  /* since 1970 */
+    uint64_t length_ns;
+    uint64_t ticks, missed, samples, torn, reads, stops;
+    double pause_us; /* all stops together */
+    uint64_t cpu_ns; /* what sampling cost this process */
+    bool has_idle;   /* a filter found nothing else, so what rests is in it */
+    struct pb_stacks stacks;
+    struct pb_rec_thread *threads;
+    size_t nthreads, threads_cap;
+    struct pb_rec_sample *entries;
+    size_t nentries, entries_cap;
+};
+
+void pb_recording_init(struct pb_recording *r);
+void pb_recording_finish(struct pb_recording *r);
+
+uint32_t pb_recording_thread(struct pb_recording *r, pid_t pid, pid_t tid, const char *name);
+/* Adds a sample: prolongs the thread's last entry where that says the same. */
+void pb_recording_add(struct pb_recording *r, const struct pb_rec_sample *sample);
+
+struct pb_rec_filter {
+    const regex_t *threads; /* by name or number; NULL: all */
+    bool gil, cpu;          /* only the holder of the GIL; only what runs */
+    bool idle;              /* also what rests */
+};
+
+/*
+ * Leaves out what is not asked for. Unless idle is set, threads at rest (sleeping, waiting for
+ * connections, never run during the recording) are left out, but never the main one, and not if
+ * nothing else is there.
+ */
+void pb_recording_filter(struct pb_recording *r, const struct pb_rec_filter *f);
+
+/* Time by node: own, and with its callees. Both have room for stacks.nnodes, zeroed. */
+void pb_recording_sums(const struct pb_recording *r, uint64_t *self, uint64_t *total);
+
+/* Entries of one thread, stack and state together; in the order of their numbers. */
+struct pb_rec_leaf {
+    uint32_t node, thread;
+    uint8_t state;
+    bool on_cpu, holds_gil, waits_gil;
+    uint64_t weight_ns, count;
+};
+size_t pb_recording_leaves(const struct pb_recording *r, struct pb_arena *a,
+                           struct pb_rec_leaf **ret);
+
+#endif

@@ -1,0 +1,233 @@
+#include "profile/sampler.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "host/alloc.h"
+#include "profile/internal.h"
+#include "unwind/stop.h"
+
+#define CHILDREN_NS 300000000u
+/* A child that is no Python yet is looked at again this often: it is between fork and exec. */
+#define CHILD_TRIES 10
+#define PROCESSES_MAX 1024
+/* Shares of the interval by which a tick comes earlier or later: a loop of the same pace as the
+ * sampler is not met at the same place each time. */
+#define JITTER 0.2
+
+struct refused {
+    pid_t pid;
+    int tries;
+};
+
+struct pb_sampler {
+    struct pb_sampler_opts opts;
+    struct pb_prof_process **processes;
+    size_t n, opened;
+    struct refused *refused;
+    size_t nrefused;
+    uint64_t started_ns, ticked_ns, due_ns, children_ns;
+    uint64_t cpu_at_start;
+    uint64_t random;
+    struct pb_recording rec;
+};
+
+/* One descriptor a thread: as many as may be had. */
+static void raise_limit(void)
+{
+    struct rlimit l;
+
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
+        l.rlim_cur = l.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &l);
+    }
+}
+
+static void attach(struct pb_sampler *s, struct pb_prof_process *p)
+{
+    p->stale = true;
+    if (s->opts.children) {
+        struct pb_arena a = PB_ARENA_INIT;
+        const char *command = pb_proc_command(p->pid, &a);
+        struct pb_prof_frame f = {
+            pb_arena_printf(&a, "process %d", (int)p->pid), command ? command : "", 0, false};
+
+        p->root = pb_stacks_child(&s->rec.stacks, 0, &f);
+        pb_arena_finish(&a);
+    }
+    s->processes = pb_alloc_resize(s->processes, (s->n + 1) * sizeof *s->processes);
+    s->processes[s->n++] = p;
+    s->opened++;
+}
+
+int pb_sampler_open(struct pb_sampler **ret, pid_t pid, const char *hint,
+                    const struct pb_sampler_opts *o, struct pb_err *err)
+{
+    struct pb_prof_process *p;
+    struct pb_sampler *s;
+    const char *command;
+
+    if (pb_prof_open(&p, pid, hint, err) < 0)
+        return -1;
+    raise_limit();
+    s = pb_alloc_resize(NULL, sizeof *s);
+    memset(s, 0, sizeof *s);
+    s->opts = *o;
+    pb_recording_init(&s->rec);
+    attach(s, p);
+    s->rec.pid = pid;
+    s->rec.rate = o->rate;
+    s->rec.python = pb_arena_strdup(&s->rec.stacks.arena, p->loc.version);
+    command = pb_proc_command(pid, &s->rec.stacks.arena);
+    s->rec.command = command ? command : "";
+    s->rec.started_ns = pb_clock_wall_ns();
+    s->cpu_at_start = pb_clock_work_ns();
+    s->started_ns = s->ticked_ns = s->due_ns = pb_clock_ns();
+    s->random = s->started_ns | 1;
+    *ret = s;
+    return 0;
+}
+
+void pb_sampler_close(struct pb_sampler *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->n; i++)
+        pb_prof_close(s->processes[i]);
+    free(s->processes);
+    free(s->refused);
+    pb_recording_finish(&s->rec);
+    free(s);
+}
+
+static bool is_watched(const struct pb_sampler *s, pid_t pid)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->processes[i]->pid == pid)
+            return true;
+    return false;
+}
+
+static int tries_of(struct pb_sampler *s, pid_t pid)
+{
+    for (size_t i = 0; i < s->nrefused; i++)
+        if (s->refused[i].pid == pid)
+            return s->refused[i].tries++;
+    s->refused = pb_alloc_resize(s->refused, (s->nrefused + 1) * sizeof *s->refused);
+    s->refused[s->nrefused++] = (struct refused){pid, 1};
+    return 0;
+}
+
+/* Descendants of the watched processes: of one that ended, too, as long as its child lives. */
+static void find_children(struct pb_sampler *s)
+{
+    struct pb_arena a = PB_ARENA_INIT;
+    struct pb_err ignored = {0};
+    pid_t *pids;
+    int n = pb_proc_pids(&a, &pids, &ignored);
+
+    for (int i = 0; i < n && s->n < PROCESSES_MAX; i++) {
+        struct pb_prof_process *p;
+        struct pb_proc_stat st;
+
+        memset(&ignored, 0, sizeof ignored);
+        if (is_watched(s, pids[i]) || pb_proc_stat(&st, pids[i], 0, &ignored) < 0 ||
+            !is_watched(s, st.ppid) || tries_of(s, pids[i]) > CHILD_TRIES)
+            continue;
+        memset(&ignored, 0, sizeof ignored);
+        if (pb_prof_open(&p, pids[i], NULL, &ignored) == 0)
+            attach(s, p);
+    }
+    pb_arena_finish(&a);
+}
+
+static void sample(struct pb_sampler *s, struct pb_prof_process *p, struct pb_prof_thread *t)
+{
+    uint64_t runs, now;
+
+    if (!pb_prof_runs(t, &runs)) {
+        p->stale = true;
+        return;
+    }
+    if (!t->known || !t->blocked || runs != t->runs) {
+        if (t->known && runs != t->runs)
+            s->rec.threads[t->last.thread].ran = true;
+        t->runs = runs;
+        if (!pb_prof_read(p, t, &s->opts, &s->rec)) {
+            p->stale = true;
+            return;
+        }
+        t->known = true;
+    }
+    now = pb_clock_ns();
+    t->last.at_ns = t->sampled_ns - s->started_ns;
+    t->last.weight_ns = now - t->sampled_ns;
+    t->sampled_ns = now;
+    pb_recording_add(&s->rec, &t->last);
+}
+
+static void next_due(struct pb_sampler *s, uint64_t now)
+{
+    double period = 1e9 / s->opts.rate, share;
+
+    s->random = s->random * 6364136223846793005u + 1442695040888963407u;
+    share = (double)(s->random >> 11) / 9007199254740992.0; /* 2^53 */
+    s->due_ns += (uint64_t)(period * (1 + JITTER * (share - 0.5)));
+    if (s->due_ns < now) {
+        uint64_t late = (uint64_t)((double)(now - s->due_ns) / period);
+
+        s->rec.missed += late;
+        s->due_ns += (uint64_t)((double)late * period);
+    }
+}
+
+bool pb_sampler_tick(struct pb_sampler *s)
+{
+    uint64_t now = pb_clock_ns();
+    bool living = false;
+
+    if (s->opts.children && now - s->children_ns >= CHILDREN_NS) {
+        s->children_ns = now;
+        find_children(s);
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        struct pb_prof_process *p = s->processes[i];
+
+        if (!p->ended)
+            pb_prof_refresh(p, &s->opts, now, s->ticked_ns, &s->rec);
+        if (p->ended)
+            continue;
+        living = true;
+        for (size_t k = 0; k < p->nthreads; k++)
+            sample(s, p, &p->threads[k]);
+    }
+    s->rec.ticks += living;
+    s->ticked_ns = now;
+    next_due(s, pb_clock_ns());
+    return living;
+}
+
+void pb_sampler_sleep(struct pb_sampler *s)
+{
+    struct timespec until = {(time_t)(s->due_ns / 1000000000u), (long)(s->due_ns % 1000000000u)};
+
+    pb_stop_tidy();
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
+struct pb_recording *pb_sampler_recording(struct pb_sampler *s)
+{
+    s->rec.length_ns = pb_clock_ns() - s->started_ns;
+    s->rec.cpu_ns = pb_clock_work_ns() - s->cpu_at_start;
+    return &s->rec;
+}
+
+size_t pb_sampler_processes(const struct pb_sampler *s)
+{
+    return s->opened;
+}

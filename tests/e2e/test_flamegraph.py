@@ -1,0 +1,201 @@
+"""flamegraph: what share of the time goes where, of processes nobody prepared."""
+import glob
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import time
+
+import pytest
+
+import harness
+
+harness.RESTLESS.update({"shares.py"})
+
+
+def record(pid, tmp_path, *options, secs=1.5, rate=200, form="collapsed", timeout=60):
+    """(stacks as {tuple of labels: seconds}, what was said)."""
+    path = str(tmp_path / "out.txt")
+    answer = harness.probing(pid, "flamegraph", "-d", secs, "-r", rate, "-f", form, "-o", path,
+                             *options, timeout=timeout)
+    assert answer.returncode == 0, (answer.returncode, answer.stderr)
+    stacks = {}
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            frames, _, us = line.rstrip("\n").rpartition(" ")
+            stacks[tuple(frames.split(";"))] = int(us) / 1e6
+    return stacks, answer.stdout
+
+
+def share(stacks, func):
+    """Of the time, that in which a function of this name is on the stack."""
+    hit = sum(secs for frames, secs in stacks.items()
+              if any(re.match(r"(\w+\.)*%s \(" % re.escape(func), frame) for frame in frames))
+    return hit / sum(stacks.values())
+
+
+def test_shares(py, start, tmp_path):
+    target = start(harness.Script, py, "shares.py")
+    stacks, said = record(target.pid, tmp_path, secs=2)
+    for func, part in (("half", 0.5), ("fifth", 0.2), ("rest", 0.3), ("turn", 1.0)):
+        assert abs(share(stacks, func) - part) < 0.06, (func, stacks, said)
+    assert abs(sum(stacks.values()) - 2) < 0.3, said  # one thread, wall time: nothing is lost
+    assert not any("sleeper" in frame for frames in stacks for frame in frames)
+    chain = [frames for frames in stacks if "burn" in frames[-1] and "half" in frames[-2]]
+    assert chain and chain[0][-2] == "half (shares.py:%d)" % target.lines["half"], stacks
+    torn = re.search(r"(\d+) torn", said)
+    assert not torn or int(torn.group(1)) <= 4, said
+
+
+def test_filters(py, start, tmp_path):
+    target = start(harness.Script, py, "shares.py")
+    running, _ = record(target.pid, tmp_path, "--cpu")
+    assert share(running, "rest") < 0.05 and share(running, "half") > 0.6, running
+    everything, _ = record(target.pid, tmp_path, "--idle", secs=1)
+    assert abs(share(everything, "sleeper") - 0.5) < 0.05, everything
+    named, _ = record(target.pid, tmp_path, "-t", "^sleep", secs=0.3)
+    assert share(named, "sleeper") == 1, named
+    functions, _ = record(target.pid, tmp_path, "-F", secs=0.5)
+    assert not any(re.search(r"py:\d+\)", frame) for frames in functions for frame in frames)
+    if not py.free_threaded:
+        holding, _ = record(target.pid, tmp_path, "--gil", secs=1)
+        assert share(holding, "rest") < 0.05 and share(holding, "half") > 0.6, holding
+
+
+def test_hung_with_the_gil_held(py, start, tmp_path):
+    target = start(harness.Script, py, "gil_hold.py")
+    stacks, said = record(target.pid, tmp_path, secs=0.5)
+    assert share(stacks, "hold") > 0.4, (stacks, said)
+    if not py.free_threaded:
+        holding, _ = record(target.pid, tmp_path, "--gil", secs=0.3)
+        assert share(holding, "hold") > 0.95, holding
+
+
+def test_many_threads_at_rest_are_cheap(py, start, tmp_path):
+    target = start(harness.Script, py, "many.py", 150)
+    before = runs(target.pid)
+    stacks, said = record(target.pid, tmp_path, secs=1.5, rate=100)
+    assert list(stacks) and share(stacks, "main") > 0.99, stacks  # the workers rest
+    cost = float(re.search(r"cost ([\d.]+) % of a core", said).group(1))
+    assert cost < 60, said  # of a build that is not optimised, on a machine that others use
+    assert "stops" not in said and "torn" not in said, said
+    assert runs(target.pid) == before, "a blocked thread was woken"
+    stacks, _ = record(target.pid, tmp_path, "--idle", secs=0.5, rate=50)
+    assert abs(share(stacks, "worker") - 150 / 151) < 0.01
+
+
+def runs(pid):
+    out = {}
+    for path in glob.glob("/proc/%d/task/*/schedstat" % pid):
+        with open(path) as file:
+            out[path] = file.read().split()[2]
+    return out
+
+
+def test_children(py, start, tmp_path):
+    target = start(harness.Script, py, "shares.py", "fork")
+    stacks, said = record(target.pid, tmp_path, "-s", secs=1)
+    child = target.extra[0]
+    try:
+        assert "2 processes" in said
+        own = {frames[0].split(" (")[0] for frames in stacks}
+        assert own == {"process %d" % target.pid, "process %d" % child}, own
+        assert abs(share(stacks, "in_child") - 0.5) < 0.2, stacks
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_process_that_ends(py, start, tmp_path):
+    target = start(harness.Script, py, "shares.py", "end")
+    began = time.time()
+    stacks, said = record(target.pid, tmp_path, secs=30)
+    assert time.time() - began < 10, said
+    assert share(stacks, "half") > 0.2, stacks
+
+
+def test_native(py, start, tmp_path):
+    target = start(harness.Script, py, "gil_hold.py")
+    stacks, said = record(target.pid, tmp_path, "-n", "-t", "Main", secs=0.5, rate=50)
+    assert any("sleep" in frames[-1] or "sleep" in frames[-2] for frames in stacks), stacks
+    assert any(any("hold (" in frame for frame in frames[:-1]) for frames in stacks), stacks
+
+
+def test_ctrl_c_keeps_what_there_is(any_py, start, tmp_path):
+    target = start(harness.Script, any_py, "shares.py")
+    path = tmp_path / "early.svg"
+    tool = subprocess.Popen([harness.BIN, str(target.pid), "fg", "-d", "60", "-o", str(path)],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=harness.ENV)
+    time.sleep(1)
+    tool.send_signal(signal.SIGINT)
+    out, err = tool.communicate(timeout=10)
+    assert tool.returncode == 0, err
+    assert path.read_text().startswith("<svg") and b"samples" in out
+
+
+def test_a_file_of_its_own(any_py, start, tmp_path):
+    target = start(harness.Script, any_py, "shares.py")
+    answer = subprocess.run([harness.BIN, str(target.pid), "record", "-d", "0.5"],
+                            cwd=str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env=harness.ENV, encoding="utf-8")
+    assert answer.returncode == 0, answer.stderr
+    lines = answer.stdout.splitlines()
+    made = os.listdir(str(tmp_path))
+    assert len(made) == 1 and re.fullmatch(r"flamegraph-%d-\d{6}\.html" % target.pid, made[0])
+    assert lines[-1].startswith(made[0]), lines
+    assert stat.S_IMODE(os.stat(str(tmp_path / made[0])).st_mode) == 0o600
+    assert re.match(r"recorded %d at 100 Hz, 2 threads: \d\.\d s, \d+ samples, \d+ missed; cost "
+                    % target.pid, lines[0]), lines
+    assert re.match(r" +\d+\.\d %  █+.* burn +shares\.py:\d+", lines[1]), lines
+    assert any("rest" in line and line.endswith("idle") for line in lines), lines
+    assert answer.stderr == ""
+
+
+@pytest.mark.parametrize("form", ["html", "svg", "speedscope", "pprof", "chrome", "gecko"])
+def test_every_format(any_py, start, tmp_path, form):
+    target = start(harness.Script, any_py, "shares.py")
+    path = tmp_path / "out"
+    answer = harness.probing(target.pid, "fg", "-d", "0.3", "-f", form, "-o", path)
+    assert answer.returncode == 0, answer.stderr
+    data = path.read_bytes()
+    assert b"half" in data and b"shares.py" in data
+    if form in ("speedscope", "chrome", "gecko"):
+        json.loads(data.decode())
+    if form == "html":
+        assert b"http" not in data.replace(b"http-equiv", b"")
+
+
+def test_stdout(any_py, start):
+    target = start(harness.Script, any_py, "shares.py")
+    answer = harness.probing(target.pid, "fg", "-d", "0.3", "-o", "-")
+    assert answer.returncode == 0 and answer.stderr == ""
+    assert all(re.search(r" \d+$", line) for line in answer.stdout.splitlines()), answer.stdout
+
+
+@pytest.mark.parametrize("options, text", [
+    (["-r", "0"], "rate"), (["-r", "1001"], "rate"), (["-d", "0"], "duration"),
+    (["-o", "x.png"], "format"), (["-t", "["], "--thread"), (["-f", "gif"], "gif"),
+    (["--idle", "--gil"], "--idle")])
+def test_bad_options(any_py, shared_any, options, text):
+    answer = harness.probing(shared_any.pid, "flamegraph", *options)
+    assert answer.returncode == 2 and text in answer.stderr, answer.stderr
+
+
+def test_refusals(shared_any, tmp_path):
+    answer = harness.probing(999999999, "flamegraph")
+    assert answer.returncode == 4, answer.stderr
+    answer = harness.probing(shared_any.pid, "flamegraph", "-d", "0.2", "-t", "nobody", "-o",
+                             tmp_path / "x.svg")
+    assert answer.returncode == 1 and "--thread" in answer.stderr
+    assert not (tmp_path / "x.svg").exists()
+    answer = harness.probing(shared_any.pid, "flamegraph", "-d", "0.2", "-o", "/no/such/x.svg")
+    assert answer.returncode == 1 and "/no/such" in answer.stderr
+
+
+@pytest.fixture(scope="module")
+def shared_any():
+    import interpreters
+    target = harness.Script(interpreters.newest(), "shares.py")
+    yield target
+    target.stop()
