@@ -46,11 +46,12 @@ size_t pb_hot_frames(const struct pb_recording *r, struct pb_arena *a, struct pb
         v[i].frame = &r->stacks.frames[i];
     for (size_t i = 0; i < r->nentries; i++) {
         const struct pb_rec_sample *e = &r->entries[i];
-        struct pb_hot *h = &v[r->stacks.nodes[e->node].frame];
+        struct pb_hot *h;
 
         *ret_all += e->weight_ns;
         if (!e->node)
             continue;
+        h = &v[r->stacks.nodes[e->node].frame];
         h->self_ns += e->weight_ns;
         h->state_ns[e->state] += e->weight_ns;
         h->gil_wait_ns += e->waits_gil ? e->weight_ns : 0;

@@ -20,6 +20,19 @@ void pb_recording_finish(struct pb_recording *r)
     memset(r, 0, sizeof *r);
 }
 
+void pb_recording_clear(struct pb_recording *r)
+{
+    for (size_t i = 0; i < r->nthreads; i++) {
+        r->threads[i].latest = 0;
+        r->threads[i].ran = false;
+    }
+    r->nentries = 0;
+    r->ticks = r->missed = r->samples = r->torn = r->reads = r->stops = 0;
+    r->pause_us = 0;
+    r->cpu_ns = r->length_ns = 0;
+    r->has_idle = false;
+}
+
 uint32_t pb_recording_thread(struct pb_recording *r, pid_t pid, pid_t tid, const char *name)
 {
     if (r->nthreads == r->threads_cap) {

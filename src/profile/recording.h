@@ -53,6 +53,8 @@ struct pb_recording {
 
 void pb_recording_init(struct pb_recording *r);
 void pb_recording_finish(struct pb_recording *r);
+/* Forgets the samples and what was counted; threads and stacks stay. */
+void pb_recording_clear(struct pb_recording *r);
 
 uint32_t pb_recording_thread(struct pb_recording *r, pid_t pid, pid_t tid, const char *name);
 /* Adds a sample: prolongs the thread's last entry where that says the same. */

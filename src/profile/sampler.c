@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "host/alloc.h"
+#include "host/secret.h"
 #include "profile/internal.h"
 #include "unwind/stop.h"
 
@@ -48,14 +49,23 @@ static void raise_limit(void)
     }
 }
 
+/* Without the secrets that may be in it: what is recorded is made to be handed on. */
+static const char *command_of(pid_t pid, struct pb_arena *a)
+{
+    const char *text = pb_proc_command(pid, a);
+    size_t len = 0;
+    char *words = pb_proc_read(pid, "cmdline", a, &len);
+
+    return text ? pb_secret_command(words, words ? len : 0, text, a) : "";
+}
+
 static void attach(struct pb_sampler *s, struct pb_prof_process *p)
 {
     p->stale = true;
     if (s->opts.children) {
         struct pb_arena a = PB_ARENA_INIT;
-        const char *command = pb_proc_command(p->pid, &a);
-        struct pb_prof_frame f = {
-            pb_arena_printf(&a, "process %d", (int)p->pid), command ? command : "", 0, false};
+        struct pb_prof_frame f = {pb_arena_printf(&a, "process %d", (int)p->pid),
+                                  command_of(p->pid, &a), 0, false};
 
         p->root = pb_stacks_child(&s->rec.stacks, 0, &f);
         pb_arena_finish(&a);
@@ -70,7 +80,6 @@ int pb_sampler_open(struct pb_sampler **ret, pid_t pid, const char *hint,
 {
     struct pb_prof_process *p;
     struct pb_sampler *s;
-    const char *command;
 
     if (pb_prof_open(&p, pid, hint, err) < 0)
         return -1;
@@ -83,8 +92,7 @@ int pb_sampler_open(struct pb_sampler **ret, pid_t pid, const char *hint,
     s->rec.pid = pid;
     s->rec.rate = o->rate;
     s->rec.python = pb_arena_strdup(&s->rec.stacks.arena, p->loc.version);
-    command = pb_proc_command(pid, &s->rec.stacks.arena);
-    s->rec.command = command ? command : "";
+    s->rec.command = command_of(pid, &s->rec.stacks.arena);
     s->rec.started_ns = pb_clock_wall_ns();
     s->cpu_at_start = pb_clock_work_ns();
     s->started_ns = s->ticked_ns = s->due_ns = pb_clock_ns();
@@ -225,6 +233,20 @@ struct pb_recording *pb_sampler_recording(struct pb_sampler *s)
     s->rec.length_ns = pb_clock_ns() - s->started_ns;
     s->rec.cpu_ns = pb_clock_work_ns() - s->cpu_at_start;
     return &s->rec;
+}
+
+void pb_sampler_restart(struct pb_sampler *s)
+{
+    uint64_t now = pb_clock_ns();
+
+    pb_recording_clear(&s->rec);
+    s->started_ns = now;
+    s->cpu_at_start = pb_clock_work_ns();
+    s->rec.started_ns = pb_clock_wall_ns();
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t k = 0; k < s->processes[i]->nthreads; k++)
+            if (s->processes[i]->threads[k].sampled_ns < now)
+                s->processes[i]->threads[k].sampled_ns = now;
 }
 
 size_t pb_sampler_processes(const struct pb_sampler *s)

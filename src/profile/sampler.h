@@ -37,6 +37,8 @@ bool pb_sampler_tick(struct pb_sampler *s);
 void pb_sampler_sleep(struct pb_sampler *s);
 /* Ends the time of the recording; it stays the sampler's. */
 struct pb_recording *pb_sampler_recording(struct pb_sampler *s);
+/* Begins a new recording of the same processes; threads and stacks keep their numbers. */
+void pb_sampler_restart(struct pb_sampler *s);
 size_t pb_sampler_processes(const struct pb_sampler *s);
 
 #endif

@@ -19,7 +19,7 @@ from measure import harness
 
 # In the order of the table; all but the first are modules with rows(quick).
 PARTS = ["stacks", "inject", "eval", "startup", "store", "tables", "query", "history",
-         "training", "torch_gpu", "comm"]
+         "training", "torch_gpu", "comm", "flame"]
 
 
 class Table:

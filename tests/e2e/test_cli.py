@@ -9,7 +9,7 @@ import pytest
 
 import harness
 
-COMMANDS = ["list", "backtrace", "query", "tables", "export", "memory", "flamegraph",
+COMMANDS = ["list", "backtrace", "query", "tables", "export", "memory", "flamegraph", "top",
             "profile", "inject", "eject", "eval", "repl", "config", "launch", "attach", "serve",
             "token",
             "completion", "help",

@@ -1,0 +1,90 @@
+"""top: what functions and threads do, live."""
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+
+import harness
+
+harness.RESTLESS.update({"shares.py"})
+
+
+def test_plain_text_in_a_pipe(py, start):
+    target = start(harness.Script, py, "shares.py")
+    answer = harness.probing(target.pid, "top", "--count", "2", "-i", "0.7")
+    assert answer.returncode == 0 and answer.stderr == "", answer.stderr
+    assert "\x1b" not in answer.stdout
+    pictures = answer.stdout.strip("\n").split("\n\n%d · " % target.pid)
+    assert len(pictures) == 2, answer.stdout
+    assert "Python " + py.text_version in pictures[0]
+    own = re.search(r"^ *([\d.]+)% +([\d.]+)%  burn  shares\.py$", pictures[1], re.M)
+    assert own and 55 < float(own.group(1)) < 85, answer.stdout
+    assert re.search(r"^ *[\d.]+% +[\d.]+%  rest  shares\.py  idle$", pictures[1], re.M)
+    thread = re.search(r"^ *([\d.]+)%% +([\d.]+)%% +([\d.]+)%%  %d MainThread  in burn"
+                       % target.pid, pictures[1], re.M)
+    assert thread and float(thread.group(1)) > 55, answer.stdout
+    if not py.free_threaded:
+        held = re.search(r"GIL held (\d+) %", pictures[1])
+        assert 50 < int(held.group(1)) <= 100, answer.stdout
+
+
+def test_lines_and_total(any_py, start):
+    target = start(harness.Script, any_py, "shares.py")
+    answer = harness.probing(target.pid, "top", "--count", "1", "-i", "0.5", "--total", "--lines")
+    assert answer.returncode == 0, answer.stderr
+    rows = re.findall(r"^ *[\d.]+% +([\d.]+)%  (\S+)  shares\.py:(\d+)", answer.stdout, re.M)
+    assert rows[0][1] == "<module>" and float(rows[0][0]) > 90, answer.stdout
+    assert [float(row[0]) for row in rows] == sorted([float(row[0]) for row in rows], reverse=True)
+
+
+def read_until(fd, what, seconds=10):
+    text, end = b"", time.time() + seconds
+    while what not in text and time.time() < end:
+        if select.select([fd], [], [], 0.1)[0]:
+            try:
+                text += os.read(fd, 65536)
+            except OSError:
+                break
+    assert what in text, text
+    return text
+
+
+@pytest.mark.parametrize("how", ["key", "interrupt"])
+def test_a_screen(any_py, start, how):
+    target = start(harness.Script, any_py, "shares.py")
+    master, slave = pty.openpty()
+    tool = subprocess.Popen([harness.BIN, str(target.pid), "top", "-i", "0.3"], stdin=slave,
+                            stdout=slave, stderr=slave, env=dict(harness.ENV, TERM="xterm"),
+                            start_new_session=True)
+    os.close(slave)
+    try:
+        text = read_until(master, b"MainThread")
+        assert b"\x1b[?1049h" in text
+        os.write(master, b"s")
+        read_until(master, b"turn")  # which has no time of its own
+        if how == "key":
+            os.write(master, b"q")
+        else:
+            tool.send_signal(signal.SIGINT)
+        read_until(master, b"\x1b[?1049l")
+        assert tool.wait(10) == 0
+    finally:
+        tool.kill()
+        tool.wait()
+        os.close(master)
+
+
+def test_a_process_that_ends(any_py, start):
+    target = start(harness.Script, any_py, "shares.py", "end")
+    answer = harness.probing(target.pid, "top", "-i", "0.3", timeout=20)
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_refusals(any_py):
+    assert harness.probing(999999999, "top").returncode == 4
+    assert harness.probing(os.getpid(), "top", "-i", "0").returncode == 2
