@@ -5,8 +5,9 @@
 
 #include "profile/internal.h"
 
-/* Pairs of reads before a thread that never shows the same chain twice is held. */
+/* Pairs of reads before a thread that never shows the same chain twice is held, or given up. */
 #define LIGHT_TRIES 8
+#define LIGHT_TRIES_NO_PAUSE 32
 /* A thread whose code objects vanish while they are read is read again. */
 #define RECAPTURES 3
 /* Frames kept of one stack; the middle of a deeper one is left out. */
@@ -31,13 +32,14 @@ bool pb_prof_runs(const struct pb_prof_thread *t, uint64_t *ret)
     return true;
 }
 
+/* A caller does not move while its callee lives; only the innermost frame may go on. */
 static bool same_chain(const struct pb_py_raw_stack *x, const struct pb_py_raw_stack *y)
 {
     if (x->n != y->n)
         return false;
     for (size_t i = 0; i < x->n; i++)
         if (x->v[i].addr != y->v[i].addr || x->v[i].code != y->v[i].code ||
-            x->v[i].back != y->v[i].back)
+            x->v[i].back != y->v[i].back || (i && x->v[i].instr != y->v[i].instr))
             return false;
     return true;
 }
@@ -60,10 +62,11 @@ static bool read_chain(const struct pb_capture_opts *o, uint64_t tstate, struct 
 static bool read_light(const struct pb_capture_opts *o, struct pb_prof_thread *t,
                        struct pb_tstates tstates, struct pb_arena *a, struct pb_capture *c)
 {
+    int tries = o->pause == PB_PAUSE_NEVER ? LIGHT_TRIES_NO_PAUSE : LIGHT_TRIES;
     struct pb_py_raw_stack first;
     uint64_t runs;
 
-    for (int i = 0; i < LIGHT_TRIES; i++) {
+    for (int i = 0; i < tries; i++) {
         memset(c, 0, sizeof *c);
         c->tid = t->tid;
         c->tstates = tstates;
@@ -85,9 +88,14 @@ static bool read_light(const struct pb_capture_opts *o, struct pb_prof_thread *t
 static void capture(const struct pb_capture_opts *o, struct pb_prof_thread *t,
                     struct pb_tstates tstates, struct pb_arena *a, struct pb_capture *c)
 {
-    if (!o->native && tstates.n == 1 && read_light(o, t, tstates, a, c))
+    bool light = !o->native && tstates.n == 1;
+
+    if (light && read_light(o, t, tstates, a, c))
         return;
-    pb_capture_thread(o, t->tid, tstates, a, c);
+    if (light && o->pause == PB_PAUSE_NEVER)
+        c->torn = true;
+    else
+        pb_capture_thread(o, t->tid, tstates, a, c);
 }
 
 static bool waits_gil(const struct pb_prof_thread *t, const struct pb_proc_wait *wait)
@@ -123,6 +131,26 @@ static void note(struct pb_prof_process *p, struct pb_prof_thread *t, const stru
     t->blocked = c->wait.readable && c->wait.blocked && !c->torn;
 }
 
+/* Frames that were never on a stack together tell nothing: the time is kept, the frames are not. */
+static uint32_t torn_node(const struct pb_prof_process *p, struct pb_recording *rec)
+{
+    static const struct pb_prof_frame torn = {"<torn: changed while it was read>", "", 0, true};
+
+    return pb_stacks_child(&rec->stacks, p->root, &torn);
+}
+
+static uint32_t whole_node(struct pb_prof_process *p, const struct pb_snapshot_opts *so,
+                           struct pb_work *w, bool by_function, struct pb_arena *a,
+                           struct pb_recording *rec)
+{
+    struct pb_thread thread = {0};
+
+    if (so->native)
+        pb_build_native(p->native, w, 1, a);
+    pb_build_frames(&p->codes, so, w, a, &thread);
+    return pb_stacks_add(&rec->stacks, p->root, &thread, by_function);
+}
+
 bool pb_prof_read(struct pb_prof_process *p, struct pb_prof_thread *t,
                   const struct pb_sampler_opts *o, struct pb_recording *rec)
 {
@@ -136,7 +164,6 @@ bool pb_prof_read(struct pb_prof_process *p, struct pb_prof_thread *t,
     const struct pb_py_thread *parts[PB_PROF_PARTS];
     uint64_t tstates[PB_PROF_PARTS];
     struct pb_work w = {.tid = t->tid, .py = parts, .tstates = tstates, .npy = t->npy};
-    struct pb_thread thread = {0};
     bool whole = false;
 
     for (size_t i = 0; i < t->npy; i++) {
@@ -151,10 +178,8 @@ bool pb_prof_read(struct pb_prof_process *p, struct pb_prof_thread *t,
     if (!w.capture.gone) {
         w.capture.torn |= !whole;
         note(p, t, &w.capture, rec);
-        if (so.native)
-            pb_build_native(p->native, &w, 1, &arena);
-        pb_build_frames(&p->codes, &so, &w, &arena, &thread);
-        t->last.node = pb_stacks_add(&rec->stacks, p->root, &thread, o->by_function);
+        t->last.node = w.capture.torn ? torn_node(p, rec)
+                                      : whole_node(p, &so, &w, o->by_function, &arena, rec);
     }
     pb_arena_finish(&arena);
     return !w.capture.gone;

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import chainlaw
 import harness
 
 harness.RESTLESS.update({"shares.py"})
@@ -47,6 +48,36 @@ def test_shares(py, start, tmp_path):
     assert chain and chain[0][-2] == "half (shares.py:%d)" % target.lines["half"], stacks
     torn = re.search(r"(\d+) torn", said)
     assert not torn or int(torn.group(1)) <= 4, said
+
+
+@pytest.mark.parametrize("options", [[], ["--no-pause"]], ids=["", "no-pause"])
+def test_no_stack_that_never_was(py, start, tmp_path, options):
+    """Threads that do little but call: whatever is not marked as torn is a stack they can have."""
+    program = str(tmp_path / "program.py")
+    target = start(harness.Script, py, "chains.py", program)
+    path = tmp_path / "out.json"
+    answer = harness.probing(target.pid, "fg", "-d", "1", "-r", "500", "--cpu", "-o", path,
+                             *options)
+    assert answer.returncode == 0, answer.stderr
+    law, recorded = chainlaw.Law(program), json.loads(path.read_text())
+    frames = [{"func": frame["name"], "file": frame.get("file"), "lineno": frame.get("line", 0),
+               "frame_type": "python"} for frame in recorded["shared"]["frames"]]
+    seen, wrong = 0, []
+    for profile in recorded["profiles"]:
+        name = profile["name"].split(" ")[0]
+        for sample in profile["samples"] if name.startswith("chain-") else []:
+            stack = [frames[number] for number in reversed(sample)]
+            if stack[0]["func"].startswith("<torn"):
+                continue
+            breach = law.breach({"name": name, "frames": stack})
+            seen += 1
+            wrong += [breach] if breach else []
+    assert seen > 50 and not wrong, (seen, wrong[:5], answer.stdout)
+    if options:
+        assert "stops" not in answer.stdout, answer.stdout
+    else:
+        torn = re.search(r"(\d+) torn", answer.stdout)
+        assert not torn or int(torn.group(1)) <= 2, answer.stdout
 
 
 def test_filters(py, start, tmp_path):
