@@ -6,65 +6,61 @@
 
 struct open_frames {
     uint32_t *nodes; /* from the outermost on */
+    uint64_t *since;
     size_t n;
 };
 
-static void put_time(struct pb_buf *out, uint64_t ns)
+static void put_time(struct pb_buf *out, const char *key, uint64_t ns)
 {
-    pb_buf_printf(out, "%llu.%03u", (unsigned long long)(ns / 1000), (unsigned)(ns % 1000));
+    pb_buf_printf(out, ",\"%s\":%llu.%03u", key, (unsigned long long)(ns / 1000),
+                  (unsigned)(ns % 1000));
 }
 
-static void put_event(struct pb_buf *out, char phase, const struct pb_rec_thread *t, uint64_t ns)
+/* A whole event: pairs of begin and end are matched by each viewer in a way of its own. */
+static void put_event(struct pb_buf *out, const struct pb_rec_thread *t,
+                      const struct pb_prof_frame *f, uint64_t from, uint64_t to)
 {
-    pb_buf_printf(out, ",\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d,\"ts\":", phase, (int)t->pid,
-                  (int)t->tid);
-    put_time(out, ns);
-}
+    struct pb_buf label = PB_BUF_INIT;
 
-static void begin(struct pb_buf *out, const struct pb_rec_thread *t, uint64_t ns,
-                  const struct pb_prof_frame *f, const struct pb_rec_sample *e)
-{
-    put_event(out, 'B', t, ns);
-    pb_buf_puts(out, ",\"name\":");
-    pb_json_string(out, f->func);
-    pb_buf_printf(out, ",\"cat\":\"%s\",\"args\":{\"file\":", f->native ? "native" : "python");
-    pb_json_string(out, f->file);
-    pb_buf_printf(out, ",\"line\":%d,\"state\":\"%s\"}}", f->lineno, pb_state_name(e->state));
-}
-
-static void end(struct pb_buf *out, const struct pb_rec_thread *t, uint64_t ns)
-{
-    put_event(out, 'E', t, ns);
+    pb_format_label(&label, f);
+    pb_buf_printf(out, ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"cat\":\"%s\",\"name\":",
+                  (int)t->pid, (int)t->tid, f->native ? "native" : "python");
+    pb_json_string(out, label.data);
+    put_time(out, "ts", from);
+    put_time(out, "dur", to - from);
     pb_buf_putc(out, '}');
+    pb_buf_finish(&label);
 }
 
 static void change(const struct pb_recording *r, const struct pb_rec_sample *e,
                    struct open_frames *open, uint64_t closed_ns, struct pb_arena *a,
                    struct pb_buf *out)
 {
-    const struct pb_rec_thread *t = &r->threads[e->thread];
-    size_t depth = 0, common = 0;
-    uint32_t *nodes;
+    const struct pb_stacks *s = &r->stacks;
+    struct open_frames now = {0};
+    size_t common = 0;
 
-    for (uint32_t n = e->node; n; n = r->stacks.nodes[n].parent)
-        depth++;
-    nodes = PB_NEW_N(a, uint32_t, depth + 1);
-    for (uint32_t n = e->node, i = (uint32_t)depth; n; n = r->stacks.nodes[n].parent)
-        nodes[--i] = n;
-    while (common < depth && common < open->n && nodes[common] == open->nodes[common])
+    for (uint32_t n = e->node; n; n = s->nodes[n].parent)
+        now.n++;
+    now.nodes = PB_NEW_N(a, uint32_t, now.n + 1);
+    now.since = PB_NEW_N(a, uint64_t, now.n + 1);
+    for (uint32_t n = e->node, i = (uint32_t)now.n; n; n = s->nodes[n].parent)
+        now.nodes[--i] = n;
+    while (common < now.n && common < open->n && now.nodes[common] == open->nodes[common])
         common++;
-    for (size_t i = open->n; i > common; i--)
-        end(out, t, closed_ns);
-    for (size_t i = common; i < depth; i++)
-        begin(out, t, e->at_ns, &r->stacks.frames[r->stacks.nodes[nodes[i]].frame], e);
-    *open = (struct open_frames){nodes, depth};
+    for (size_t i = open->n; i-- > common;)
+        put_event(out, &r->threads[e->thread], &s->frames[s->nodes[open->nodes[i]].frame],
+                  open->since[i], closed_ns);
+    for (size_t i = 0; i < now.n; i++)
+        now.since[i] = i < common ? open->since[i] : e->at_ns;
+    *open = now;
 }
 
 static void put_thread(const struct pb_recording *r, uint32_t thread, struct pb_buf *out)
 {
     struct pb_arena a = PB_ARENA_INIT;
     struct pb_rec_sample nothing = {.thread = thread};
-    struct open_frames open = {NULL, 0};
+    struct open_frames open = {0};
     uint64_t closed = 0;
 
     for (size_t i = 0; i < r->nentries; i++) {

@@ -44,8 +44,8 @@ static void put_node(struct drawing *d, uint32_t node, double width)
     pb_buf_printf(d->out, " %.3f s, %.2f %%</title><rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" "
                           "height=\"%d\" fill=\"",
                   (double)d->total[node] / 1e9,
-                  100.0 * (double)d->total[node] / (double)d->total[0], d->x[node], y, width,
-                  ROW - 1);
+                  100.0 * (double)d->total[node] / (double)d->total[0], d->x[node], y,
+                  width > 2 ? width - 0.7 : width, ROW - 1);
     put_colour(d->out, f);
     pb_buf_puts(d->out, "\"/>");
     if (width > 30) {
