@@ -162,7 +162,7 @@ static void record(const struct job *j, struct pb_sampler *s)
     while (!atomic_load(&ended) && pb_sampler_tick(s)) {
         uint64_t now = pb_clock_ns();
 
-        if (now >= end)
+        if (now >= end || pb_sampler_recording(s)->full)
             break;
         if (now - shown >= PROGRESS_NS) {
             progress(j, pb_sampler_recording(s), false);
@@ -204,9 +204,11 @@ static void put_summary(struct pb_print *out, const struct pb_recording *r, size
         pb_print_f(out, ", %s torn", number(&a, r->torn));
     pb_print_f(out, "; cost %.1f %% of a core", 100.0 * (double)r->cpu_ns / (double)r->length_ns);
     if (r->stops)
-        pb_print_f(out, ", %s stops of %.0f us", number(&a, r->stops),
+        pb_print_f(out, ", stops: %s of %.0f us", number(&a, r->stops),
                    r->pause_us / (double)r->stops);
     pb_print_puts(out, "\n");
+    if (r->full)
+        pb_print_puts(out, "ended early: no room for more; a lower rate (-r) reaches further\n");
     if (r->has_idle)
         pb_print_puts(out, "every thread was at rest; shown all the same\n");
     pb_arena_finish(&a);

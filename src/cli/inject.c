@@ -18,7 +18,8 @@ static int run(struct pb_ctx *ctx);
 static const struct pb_opt options[] = {
     {.name = "define", .letter = 'D', .type = PB_OPT_MANY, .arg = "KEY=VALUE",
      .help = "set a setting of the agent; may be given several times"},
-    {.name = "pprof", .letter = 'P', .help = "sampling profiler: not in this version"},
+    {.name = "pprof", .letter = 'P',
+     .help = "continuous sampling: not in this version; see flamegraph"},
     {.name = "crash", .letter = 'c', .help = "crash reports: not in this version"},
     {.name = "listen", .letter = 'l', .type = PB_OPT_STR, .arg = "ADDRESS",
      .help = "answer at this address for this process: [HOST]:PORT; see serve"},
@@ -60,7 +61,7 @@ static int refuse_empty_options(struct pb_ctx *ctx)
     static const struct {
         const char *name, *what;
     } empty[] = {
-        {"pprof", "sampling profiler"},
+        {"pprof", "sampling profiler in the agent; flamegraph samples from outside"},
         {"crash", "crash reports"},
     };
 

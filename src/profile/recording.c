@@ -30,7 +30,7 @@ void pb_recording_clear(struct pb_recording *r)
     r->ticks = r->missed = r->samples = r->torn = r->reads = r->stops = 0;
     r->pause_us = 0;
     r->cpu_ns = r->length_ns = 0;
-    r->has_idle = false;
+    r->has_idle = r->full = false;
 }
 
 uint32_t pb_recording_thread(struct pb_recording *r, pid_t pid, pid_t tid, const char *name)
@@ -62,6 +62,10 @@ void pb_recording_add(struct pb_recording *r, const struct pb_rec_sample *sample
     if (last && same(last, sample)) {
         last->weight_ns += sample->weight_ns;
         last->count++;
+        return;
+    }
+    if (r->nentries >= PB_RECORDING_MAX) {
+        r->full = true;
         return;
     }
     if (r->nentries == r->entries_cap) {

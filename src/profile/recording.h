@@ -34,6 +34,9 @@ struct pb_rec_sample {
     bool on_cpu, holds_gil, waits_gil, torn;
 };
 
+/* Entries after which a recording takes no more: 400 MB. */
+enum { PB_RECORDING_MAX = 8 << 20 };
+
 struct pb_recording {
     pid_t pid;
     const char *command, *python;
@@ -49,6 +52,7 @@ struct pb_recording {
     size_t nthreads, threads_cap;
     struct pb_rec_sample *entries;
     size_t nentries, entries_cap;
+    bool full; /* a sample found no room */
 };
 
 void pb_recording_init(struct pb_recording *r);
@@ -57,7 +61,7 @@ void pb_recording_finish(struct pb_recording *r);
 void pb_recording_clear(struct pb_recording *r);
 
 uint32_t pb_recording_thread(struct pb_recording *r, pid_t pid, pid_t tid, const char *name);
-/* Adds a sample: prolongs the thread's last entry where that says the same. */
+/* Adds a sample, unless the recording is full; the same as the last of its thread prolongs that. */
 void pb_recording_add(struct pb_recording *r, const struct pb_rec_sample *sample);
 
 struct pb_rec_filter {

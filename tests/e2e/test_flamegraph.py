@@ -82,16 +82,16 @@ def test_no_stack_that_never_was(py, start, tmp_path, options):
 
 def test_filters(py, start, tmp_path):
     target = start(harness.Script, py, "shares.py")
-    running, _ = record(target.pid, tmp_path, "--cpu")
+    running, _ = record(target.pid, tmp_path, "--cpu", secs=0.8)
     assert share(running, "rest") < 0.05 and share(running, "half") > 0.6, running
-    everything, _ = record(target.pid, tmp_path, "--idle", secs=1)
+    everything, _ = record(target.pid, tmp_path, "--idle", secs=0.6)
     assert abs(share(everything, "sleeper") - 0.5) < 0.05, everything
     named, _ = record(target.pid, tmp_path, "-t", "^sleep", secs=0.3)
     assert share(named, "sleeper") == 1, named
-    functions, _ = record(target.pid, tmp_path, "-F", secs=0.5)
+    functions, _ = record(target.pid, tmp_path, "-F", secs=0.3)
     assert not any(re.search(r"py:\d+\)", frame) for frames in functions for frame in frames)
     if not py.free_threaded:
-        holding, _ = record(target.pid, tmp_path, "--gil", secs=1)
+        holding, _ = record(target.pid, tmp_path, "--gil", secs=0.8)
         assert share(holding, "rest") < 0.05 and share(holding, "half") > 0.6, holding
 
 
@@ -99,7 +99,7 @@ def test_hung_with_the_gil_held(py, start, tmp_path):
     if py.free_threaded:
         pytest.skip("no GIL")
     target = start(harness.Script, py, "gil_hold.py")
-    stacks, said = record(target.pid, tmp_path, secs=0.5)
+    stacks, said = record(target.pid, tmp_path, secs=0.3)
     assert share(stacks, "hold") > 0.4, (stacks, said)
     holding, _ = record(target.pid, tmp_path, "--gil", secs=0.3)
     assert share(holding, "hold") > 0.95, holding
@@ -108,7 +108,7 @@ def test_hung_with_the_gil_held(py, start, tmp_path):
 def test_many_threads_at_rest_are_cheap(py, start, tmp_path):
     target = start(harness.Script, py, "many.py", 150)
     before = runs(target.pid)
-    stacks, said = record(target.pid, tmp_path, secs=1.5, rate=100)
+    stacks, said = record(target.pid, tmp_path, secs=0.8, rate=100)
     assert list(stacks) and share(stacks, "main") > 0.99, stacks  # the workers rest
     cost = float(re.search(r"cost ([\d.]+) % of a core", said).group(1))
     assert cost < 60, said  # of a build that is not optimised, on a machine that others use

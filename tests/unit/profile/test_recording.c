@@ -76,6 +76,23 @@ static void leaves_are_joined(void **state)
     pb_recording_finish(&r);
 }
 
+static void a_full_one_says_so(void **state)
+{
+    struct pb_recording r;
+
+    (void)state;
+    made_recording(&r);
+    for (uint32_t i = 0; i < PB_RECORDING_MAX; i++)
+        made_add(&r, 0, 2 + i % 2, i, 1, PB_RUNNING);
+    assert_int_equal(r.nentries, PB_RECORDING_MAX);
+    assert_true(r.full);
+    pb_recording_clear(&r);
+    assert_false(r.full);
+    made_add(&r, 0, 2, 0, 1, PB_RUNNING);
+    assert_int_equal(r.nentries, 1);
+    pb_recording_finish(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -83,6 +100,7 @@ int main(void)
         cmocka_unit_test(sums_of_the_tree),
         cmocka_unit_test(filters),
         cmocka_unit_test(leaves_are_joined),
+        cmocka_unit_test(a_full_one_says_so),
     };
 
     return RUN_TESTS(tests);
