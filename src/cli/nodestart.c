@@ -60,8 +60,8 @@ static int connect_to(const char *socket_path, pid_t *ret_peer)
 }
 
 /*
- * Who listened on it first is the supervisor. When that one was killed, its server goes with it, but
- * the kernel takes connections for another moment.
+ * Who listened on it first is the supervisor. When that one was killed, its server goes with it,
+ * but the kernel takes connections for another moment.
  */
 static bool lives(pid_t pid)
 {
