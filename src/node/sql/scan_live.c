@@ -7,6 +7,7 @@
 
 #include "host/alloc.h"
 #include "node/sql/internal.h"
+#include "node/sql/scan.h"
 #include "node/sql/settings.h"
 
 struct bound {
@@ -87,6 +88,7 @@ static void init(struct duck_init *info)
         if (s->wanted[i] < s->bound->live->ncolumns)
             s->used[s->wanted[i]] = true;
     }
+    pb_scan_hand_over();
     d->init_set_max_threads(info, 1);
     d->init_set_init_data(info, s, scan_free);
 }
@@ -135,10 +137,12 @@ static void rows(struct duck_call *info, struct duck_chunk *output)
 {
     const struct pb_duck *d = pb_duck();
     struct scan *s = d->function_get_init_data(info);
-    const struct bound *b = s->bound;
+    const struct bound *b;
     struct pb_err err = {0};
     size_t n;
 
+    pb_scan_take_over();
+    b = s->bound;
     if (!s->made) {
         s->made = true;
         pb_rows_init(&s->rows, b->live->columns, b->live->ncolumns);
@@ -156,6 +160,7 @@ static void rows(struct duck_call *info, struct duck_chunk *output)
         if (s->wanted[i] < b->live->ncolumns)
             put_column(d, s, d->data_chunk_get_vector(output, i), s->wanted[i], n);
     s->next += n;
+    pb_scan_hand_over();
     d->data_chunk_set_size(output, n);
 }
 

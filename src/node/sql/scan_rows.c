@@ -69,15 +69,14 @@ static void cut_pieces(struct scan *s)
     }
 }
 
-/* A scan is made on one thread and read on others: the engine sees to their order, and so do we. */
 static _Atomic unsigned made;
 
-static void hand_over(void)
+void pb_scan_hand_over(void)
 {
     atomic_fetch_add_explicit(&made, 1, memory_order_release);
 }
 
-static void take_over(void)
+void pb_scan_take_over(void)
 {
     atomic_load_explicit(&made, memory_order_acquire);
 }
@@ -95,7 +94,7 @@ void pb_scan_init(struct duck_init *info)
         s->wanted[i] = d->init_get_column_index(info, i);
     cut_pieces(s);
     d->init_set_max_threads(info, s->npieces ? s->npieces : 1);
-    hand_over();
+    pb_scan_hand_over();
     d->init_set_init_data(info, s, scan_free);
 }
 
@@ -124,7 +123,7 @@ void pb_scan_local_init(struct duck_init *info)
 
     memset(w, 0, sizeof *w);
     w->texts.dict.duck = pb_duck();
-    hand_over();
+    pb_scan_hand_over();
     pb_duck()->init_set_init_data(info, w, worker_free);
 }
 
@@ -330,7 +329,7 @@ void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
     size_t n = 0;
     int entry = -1;
 
-    take_over();
+    pb_scan_take_over();
     task = s->bound->task;
     journal = task->sql->node->opts.journal;
     while (n == 0 && !is_over(task)) {

@@ -154,6 +154,10 @@ static void many_rows_by_several_threads(void **state)
     sql_gives(f, PB_FORMAT_NDJSON, "select number from python.t",
               "{\"number\":0}\n{\"number\":1}\n{\"number\":2}\n");
     assert_true(f->done.truncated);
+#ifdef __SANITIZE_THREAD__ /* too slow to count the rest in its time */
+    if (f->done.left_out == -1)
+        return;
+#endif
     assert_int_equal(f->done.left_out, ROWS - 3);
 }
 
