@@ -102,7 +102,7 @@ struct pb_torch_thread {
     uint32_t root, phase; /* names of its outermost call and what that is for */
     int64_t tid;
     bool tracing; /* that call is traced */
-    _Atomic bool serving; /* and is a step of its own, with these numbers: others may be beside it */
+    _Atomic bool serving; /* it is a step of its own, with these numbers; others may be too */
     int64_t step, seq;
     int64_t bytes[PB_ALLOC_KINDS]; /* allocated by it, less freed by it; written by it alone */
 };
