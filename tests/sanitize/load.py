@@ -72,9 +72,14 @@ class Load:
         self.server = self.node.start("serve", "--foreground", "--listen",
                                       "127.0.0.1:%d" % self.port, "--no-token")
         end = time.time() + 60
-        while self.node("serve", "--status").returncode:
+        while self.node("serve", "--status").returncode or not self.is_open():
             assert time.time() < end and self.server.poll() is None, self.server.poll()
             time.sleep(0.1)
+
+    def is_open(self):
+        """The supervisor has the Unix socket at once, the server opens its port a little later."""
+        with socket.socket() as link:
+            return link.connect_ex(("127.0.0.1", self.port)) == 0
 
     def target(self):
         with self.lock:
