@@ -35,17 +35,17 @@ class Node:
         harness.ENV["PROBING_HOME"] = self.folder
         harness.ENV.pop("PROBING_TARGET", None)
 
-    def ask(self, sql, *words):
+    def ask(self, sql, *words, options=()):
         run = subprocess.run([self.tool] + [str(word) for word in words]
-                             + ["query", "-f", "json", sql], env=harness.ENV, check=True,
+                             + ["query", *options, "-f", "json", sql], env=harness.ENV, check=True,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return json.loads(run.stdout.decode())
 
-    def inside(self, sql, runs, *words):
+    def inside(self, sql, runs, *words, options=()):
         """Median milliseconds that the node itself takes."""
         took = []
         for _ in range(runs):
-            run = subprocess.run([self.tool, "-v", *words, "query", sql], env=harness.ENV,
+            run = subprocess.run([self.tool, "-v", *words, "query", *options, sql], env=harness.ENV,
                                  check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             took.append(float(run.stderr.decode().split(" rows, ")[1].split()[0]))
         return statistics.median(took)
@@ -168,14 +168,14 @@ def in_files(node, fill, quick):
         words = process.communicate()[0].decode().split()
         end, rows = time.time() + 120, (number + 1) << 20
         while not sealed(node, table, words[1]) and time.time() < end:
-            found = node.ask("SELECT count(*) AS n FROM " + table)[0]["n"]
+            found = node.ask("SELECT count(*) AS n FROM " + table, options=["--dead"])[0]["n"]
             if found != rows:
                 raise RuntimeError("%d of %d rows are seen" % (found, rows))
             time.sleep(0.2)
         shutil.rmtree("/dev/shm/probing-%d/%s-%s" % (os.getuid(), words[1], words[2]),
                       ignore_errors=True)
-    found = node.ask("SELECT count(*) AS n FROM " + table)[0]["n"]
-    inside = node.inside(GROUP % table, runs)
+    found = node.ask("SELECT count(*) AS n FROM " + table, options=["--dead"])[0]["n"]
+    inside = node.inside(GROUP % table, runs, options=["--dead"])
     bar = 300 * parts / 10
     yield ("GROUP BY over %.0f M rows in files" % (parts * 1.05), "%.0f ms" % bar,
            "%.0f ms" % inside, "", inside <= bar and found == parts << 20,
