@@ -252,6 +252,22 @@ def test_a_job_that_ends_meanwhile(start, node, tmp_path, where, how):
     assert (target.process.returncode, out) == (0, b"done\n"), err
 
 
+def test_a_thread_that_ends_meanwhile(start, node, tmp_path):
+    """The process goes on: what there is by then is the answer."""
+    flag = str(tmp_path / "flag")
+    text = ENDING.format(flag=flag, where="thread").replace('print("done"',
+                                                            'time.sleep(60)\nprint("done"')
+    target = start(Program, text)
+    tool = node.start(target.pid, "profile", "-n", 1000, "-o", str(tmp_path / "t.json"))
+    count = "SELECT count(*) AS n FROM python.training_logs WHERE profiled"
+    eventually(lambda: node.rows(count, target.pid)[0]["n"] > 0)
+    open(flag, "w").close()
+    out, err = tool.communicate(timeout=30)
+    assert tool.returncode == 0, err
+    assert re.search(r"stopped after \d+ of 1000 steps: its thread ended", err)
+    assert re.search(r"^aten::addmm +\d+", out, re.M)
+
+
 def test_inference(start, node, tmp_path):
     """Nothing is trained: calls of the model are what counts."""
     target = start(Program, SERVER)

@@ -25,8 +25,9 @@ class Ending(object):
         self.profile = profile
 
     def __del__(self):
-        if self.profile is not None:
-            self.profile.at_end("its thread ended")
+        profile, self.profile = self.profile, None
+        if profile is not None:
+            profile.at_end("its thread ended")
 
 
 class Profile(object):
@@ -101,7 +102,7 @@ class Profile(object):
         made = make_profiler(self.torch)
         torch_profiled(True)
         self.unit, self.thread, self.resident = unit, self.ident(), resident()
-        self.guard(made)
+        self.guard()
         self.counted = torch_count(True) >= 0
         self.events = self.events_before = self.largest = 0
         before = self.clock()
@@ -109,7 +110,7 @@ class Profile(object):
         self.profiler, self.started = made, self.clock()
         self.start_s = self.started - before
 
-    def guard(self, made):
+    def guard(self):
         import atexit
         self.own.ending = Ending(self)
         atexit.register(self.at_exit)
@@ -131,7 +132,9 @@ class Profile(object):
     def unguard(self):
         import atexit
         atexit.unregister(self.at_exit)
-        self.own.ending.profile = None
+        ending = getattr(self.own, "ending", None)  # gone already when the thread ends
+        if ending is not None:
+            ending.profile = None
         for hook in self.hooks:
             hook.remove()
 
