@@ -1,5 +1,5 @@
 /*
- * hurry.h - being quick while a thread of the target is held.
+ * priority.h - being quick while a thread of the target is held.
  *
  * Owns: this thread's priority and signal mask between begin and end.
  * Threads: the calling one only.
@@ -11,26 +11,28 @@
  * is permitted, the best priority) brings the tool back within a fraction of a
  * millisecond instead of several. Begin before the stop, end after it.
  */
-#ifndef PB_UNWIND_HURRY_H
-#define PB_UNWIND_HURRY_H
+#ifndef PB_UNWIND_PRIORITY_H
+#define PB_UNWIND_PRIORITY_H
 
 #include <signal.h>
 #include <stdbool.h>
 
-struct pb_hurry {
+/* Starts zeroed. */
+struct pb_priority {
     sigset_t mask;
     int nice;
+    bool raised;
     bool ordinary; /* the policy of most, the only one that is changed */
 };
 
-void pb_hurry_begin(struct pb_hurry *h);
+void pb_priority_raise(struct pb_priority *h);
 /*
  * While nothing is held yet and the thread that is waited for may need this very CPU: a sleeper of
  * the best priority slows the clock by which the kernel shares a CPU out, and another may not be
  * let on it for seconds.
  */
-void pb_hurry_rest(void);
-void pb_hurry_again(void);
-void pb_hurry_end(const struct pb_hurry *h);
+void pb_priority_yield(const struct pb_priority *h);
+void pb_priority_reraise(const struct pb_priority *h);
+void pb_priority_restore(struct pb_priority *h);
 
 #endif

@@ -1,4 +1,4 @@
-#include "unwind/hurry.h"
+#include "unwind/priority.h"
 
 #include <sched.h>
 #include <stdint.h>
@@ -26,16 +26,13 @@ static int set(uint64_t slice_ns, int nice)
     return (int)syscall(SYS_sched_setattr, 0, &a, 0);
 }
 
-/* The one that is under way. */
-static __thread const struct pb_hurry *current;
-
-static void raise_priority(const struct pb_hurry *h)
+static void raise_priority(const struct pb_priority *h)
 {
     if (h->ordinary && set(SLICE_NS, BEST_NICE) < 0)
         set(SLICE_NS, h->nice);
 }
 
-void pb_hurry_begin(struct pb_hurry *h)
+void pb_priority_raise(struct pb_priority *h)
 {
     sigset_t child;
 
@@ -45,25 +42,25 @@ void pb_hurry_begin(struct pb_hurry *h)
     sigprocmask(SIG_BLOCK, &child, &h->mask);
     h->nice = getpriority(PRIO_PROCESS, 0);
     h->ordinary = sched_getscheduler(0) == SCHED_OTHER;
-    current = h;
+    h->raised = true;
     raise_priority(h);
 }
 
-void pb_hurry_rest(void)
+void pb_priority_yield(const struct pb_priority *h)
 {
-    if (current && current->ordinary)
-        set(SLICE_NS, current->nice);
+    if (h->raised && h->ordinary)
+        set(SLICE_NS, h->nice);
 }
 
-void pb_hurry_again(void)
+void pb_priority_reraise(const struct pb_priority *h)
 {
-    if (current)
-        raise_priority(current);
+    if (h->raised)
+        raise_priority(h);
 }
 
-void pb_hurry_end(const struct pb_hurry *h)
+void pb_priority_restore(struct pb_priority *h)
 {
-    current = NULL;
+    h->raised = false;
     if (h->ordinary)
         set(0, h->nice);
     sigprocmask(SIG_SETMASK, &h->mask, NULL);
