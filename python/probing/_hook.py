@@ -68,13 +68,41 @@ def activate(options, loud):
     from ._agent import start
     if sys.implementation.name != "cpython":
         raise RuntimeError("only CPython has an agent")
-    if not start(options) or not loud:
+    hook = sys.excepthook
+    started = start(options + crash_options(options))
+    if started and wants_crash():
+        await_crash_hook(hook)
+    if not started or not loud:
         return
     if not os.environ.get("PROBING_QUIET"):
         say("Probing enabled for process %d" % os.getpid())
     if os.environ.get("PROBING_PORT"):
         from ._port import serve
         say(serve(os.environ["PROBING_PORT"]))
+
+
+def wants_crash():
+    return os.environ.get("PROBING_CRASH", "0") != "0"
+
+
+def crash_options(options):
+    """PROBING_CRASH=1: the tool that makes the reports is the one that came with this package."""
+    if not wants_crash():
+        return ""
+    import threading  # noqa: F401 (so that its first thread already has a stack for handlers)
+    if os.environ.get("PROBING_CRASH_TOOL"):
+        return ""
+    from ._port import find
+    tool = find()
+    return ("\n" if options else "") + "crash.tool=" + tool if tool else ""
+
+
+def await_crash_hook(before, seconds=0.5):
+    """The agent's own thread puts the hook in place; a program may fail in its first line."""
+    import time
+    end = time.monotonic() + seconds
+    while sys.excepthook is before and time.monotonic() < end:
+        time.sleep(0.0005)
 
 
 def say(line):

@@ -69,8 +69,8 @@ def spawn(command, writer):
 def listen(pid, reader):
     """Whoever waits for children of its own must not find ours: it is collected here, or killed."""
     os.set_blocking(reader, False)
-    out, ended, end = b"", 0, time.time() + SECONDS
-    while not ended and time.time() < end:
+    out, ended, end = b"", 0, time.monotonic() + SECONDS
+    while not ended and time.monotonic() < end:
         time.sleep(0.002)
         ended, status = os.waitpid(pid, os.WNOHANG)
         try:

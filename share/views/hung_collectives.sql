@@ -4,15 +4,15 @@
 --   op           NAME       the operation that does not end; unknown if it began before the agent
 --   group_name   NAME       process group
 --   seq          INT        number of the operation in its group
---   last_seq     INT        number of the last one that this rank has begun
+--   last_seq     INT        number of the last operation that this rank has begun
 --   waiting_s    REAL  s    how long the first rank has been waiting, by torch's own notes if earlier
 --   func         NAME       innermost function that is neither Python's nor of an installed package
---   lineno       INT        and line
---   file         NAME       and file
---   worker       INT        process of its data loader that it waits for
---   worker_func  NAME       where that one is in its own code
---   worker_line  INT        and line
---   worker_file  NAME       and file
+--   lineno       INT        line of func
+--   file         NAME       source file of func
+--   worker       INT        process of the rank's data loader that it waits for
+--   worker_func  NAME       innermost function of the worker's own code
+--   worker_line  INT        line of worker_func
+--   worker_file  NAME       source file of worker_func
 --   job          NAME       job that the ranks belong to: its master's address
 --   host         NAME       machine
 --   pid          INT        process id
@@ -72,7 +72,9 @@ hung AS (
 frames AS (
     SELECT host, pid, depth, func, lineno, file,
            depth + CASE WHEN regexp_matches(file, '/(site|dist)-packages/|/lib/python[0-9.]+t?/')
-                             OR file LIKE '%/torch/%' OR file LIKE '<frozen %'
+                             OR regexp_matches(file, '/torch/(_[a-z]|autograd/|cuda/|distributed/|'
+                                'fx/|jit/|multiprocessing/|nn/|optim/|utils/)')
+                             OR file LIKE '<frozen %'
                         THEN 100000 ELSE 0 END AS distance
     FROM python.backtrace WHERE frame_type = 'python'
 ),

@@ -1,12 +1,12 @@
 -- memory_growth: memory in tensors that grows from step to step, and which modules' calls leave it
 --   module             NAME       dotted name of the module; NULL: not to be told by module
---   module_type        NAME       its class
---   mb_per_step        REAL  MB   what its calls of one step leave allocated for good
---   own_mb             REAL  MB   what its calls leave when they end, without modules inside
+--   module_type        NAME       class of the module
+--   mb_per_step        REAL  MB   what the module's calls of one step leave allocated for good
+--   own_mb             REAL  MB   what the module's calls leave allocated, without modules inside
 --   total_mb_per_step  REAL  MB   growth of the whole process from one step to the next
---   error_mb           REAL  MB   standard error of that
+--   error_mb           REAL  MB   standard error of total_mb_per_step
 --   growth_mb          REAL  MB   growth of the process over these steps
---   last_mb            REAL  MB   in tensors at the end of the last one
+--   last_mb            REAL  MB   memory in tensors at the end of the last step
 --   steps              INT        steps that were looked at: the last thousand that were traced
 --   host               NAME       machine
 --   pid                INT        process id

@@ -5,7 +5,7 @@
 --   gpu_ms          REAL  ms   time on the GPU, for steps where it is measured
 --   step            INT        training step
 --   module          NAME       dotted name of the module
---   module_type     NAME       its class
+--   module_type     NAME       class of the module
 --   stage           NAME       forward, backward, optimizer
 --   host            NAME       machine
 --   pid             INT        process id

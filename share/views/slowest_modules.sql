@@ -1,12 +1,13 @@
 -- slowest_modules: where the time of a step goes, by module; children are part of their parents
 --   root         NAME       outermost module, or the optimizer; a second one of its class has #2
 --   module       NAME       dotted name of the module
---   module_type  NAME       its class
+--   module_type  NAME       class of the module
 --   stage        NAME       forward, backward, optimizer
 --   phase        NAME       train, eval, data (called by a data loader)
 --   calls        INT        calls that were traced
 --   median_ms    REAL  ms   time of a call on the host; backward of parts as in the median pass
---   avg_ms       REAL  ms   the same, average
+--   whole_ms     REAL  ms   time of the outermost calls that it was called in, median
+--   avg_ms       REAL  ms   time of a call, average
 --   max_ms       REAL  ms   longest call
 --   self_ms      REAL  ms   time of a call without modules inside, median
 --   total_ms     REAL  ms   all calls together; backward of parts: as if all passes were told apart
@@ -59,16 +60,29 @@ scales AS (
            nullif(sum(duration_ms) FILTER (apart AND step_ms IS NOT NULL), 0) AS of_steps
     FROM passes GROUP BY GROUPING SETS ((host, pid, root), (host, pid))
 ),
+-- The outermost call that each one is in: rows of a step are in the order of their ends.
+wholes AS (
+    SELECT host, pid, step, ended, root, stage, seq, duration_ms AS ms FROM calls
+    WHERE module = module_type AND starts_with(root, module) AND NOT part
+),
+within AS (
+    SELECT c.*, w.ms AS whole_ms FROM calls AS c
+    ASOF LEFT JOIN wholes AS w
+      ON c.host = w.host AND c.pid = w.pid AND c.step = w.step AND c.root = w.root
+         AND c.stage = w.stage AND c.ended IS NOT DISTINCT FROM w.ended AND c.seq <= w.seq
+),
 grouped AS (
     SELECT host, pid, rank, root, module, module_type, stage, phase, part, count(*) AS calls,
-           median(duration_ms) AS median_ms, avg(duration_ms) AS avg_ms,
+           median(duration_ms) AS median_ms, median(whole_ms) AS whole_ms,
+           avg(duration_ms) AS avg_ms,
            max(duration_ms) AS max_ms, median(self_ms) AS self_ms, sum(duration_ms) AS total_ms,
            avg(gpu_ms) AS gpu_ms, sum(duration_ms) FILTER (step_ms IS NOT NULL) AS in_steps_ms
-    FROM calls
+    FROM within
     GROUP BY host, pid, rank, root, module, module_type, stage, phase, part
 )
 SELECT g.root, g.module, g.module_type, g.stage, g.phase, g.calls,
        g.median_ms * coalesce(s.of_median, a.of_median, 1) AS median_ms,
+       g.whole_ms * coalesce(s.of_median, a.of_median, 1) AS whole_ms,
        g.avg_ms * coalesce(s.of_avg, a.of_avg, 1) AS avg_ms, g.max_ms,
        g.self_ms * coalesce(s.of_median, a.of_median, 1) AS self_ms,
        g.total_ms * coalesce(s.of_sum, a.of_sum, 1) AS total_ms, g.gpu_ms,

@@ -9,14 +9,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/chores.h"
 #include "agent/collect/collect.h"
+#include "agent/core/gil_tasks.h"
 #include "agent/jobs.h"
 #include "agent/lifecycle.h"
 #include "agent/outbox.h"
-#include "agent/pages.h"
 #include "agent/requests.h"
+#include "agent/tracer.h"
 #include "base/clock.h"
+#include "base/pages.h"
 
 #define BACKLOG 16
 #define NEW_NAME "/new"
@@ -103,7 +104,7 @@ int pb_control_open(struct pb_self *self)
         if (rc >= 0 || rc == -EALREADY)
             break;
     }
-    self->listener = rc >= 0 ? rc : -1;
+    self->server->listener = rc >= 0 ? rc : -1;
     if (rc >= 0)
         return 0;
     self->home[0] = '\0';
@@ -127,22 +128,22 @@ static void drop_client(struct pb_self *self, struct pb_client *c)
 
     pb_jobs_abandon(self, c);
     pthread_mutex_lock(&self->lock);
-    if (session && self->left_count < PB_CLIENTS)
-        self->left[self->left_count++] = c->serial;
+    if (session && self->server->left_count < PB_CLIENTS)
+        self->server->left[self->server->left_count++] = c->serial;
     close_fd(&c->fd);
     free_buffers(c);
     pthread_mutex_unlock(&self->lock);
     if (session)
-        pb_chores_add(self, PB_CHORE_FORGET);
+        pb_gil_task_add(self, PB_GIL_TASK_FORGET);
 }
 
 /* A free place, if need be that of the client that has been silent for longest. */
-static struct pb_client *find_place(struct pb_self *self)
+static struct pb_client *find_client_slot(struct pb_self *self)
 {
     struct pb_client *oldest = NULL;
 
     for (int i = 0; i < PB_CLIENTS; i++) {
-        struct pb_client *c = &self->clients[i];
+        struct pb_client *c = &self->server->clients[i];
 
         if (c->fd < 0)
             return c;
@@ -165,24 +166,24 @@ static bool is_allowed(int fd, struct ucred *who)
 
 static void accept_client(struct pb_self *self)
 {
-    int fd = accept4(self->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(self->server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     struct pb_client *c;
     struct ucred who;
     void *data;
 
     if (fd < 0)
         return;
-    c = is_allowed(fd, &who) ? find_place(self) : NULL;
+    c = is_allowed(fd, &who) ? find_client_slot(self) : NULL;
     data = c ? pb_pages_get(PB_OUTBOX) : NULL;
     if (!data) {
         close(fd);
         return;
     }
     pthread_mutex_lock(&self->lock);
-    *c = (struct pb_client){.fd = fd, .serial = ++self->serial, .seen_ns = pb_clock_ns(),
+    *c = (struct pb_client){.fd = fd, .serial = ++self->server->serial, .seen_ns = pb_clock_ns(),
                             .uid = who.uid, .pid = who.pid, .out = {.data = data}};
     pthread_mutex_unlock(&self->lock);
-    pb_lifecycle_let_trace(self, who.pid); /* before hello, which says that it is done */
+    pb_tracer_allow(self, who.pid); /* before hello, which says that it is done */
     pb_requests_hello(self, c);
 }
 
@@ -191,7 +192,7 @@ static bool read_client(struct pb_self *self, struct pb_client *c)
 {
     for (;;) {
         size_t len;
-        void *to = pb_wire_want(&c->in, &len);
+        void *to = pb_wire_buffer(&c->in, &len);
         ssize_t n = read(c->fd, to, len);
         enum pb_wire_step step;
 
@@ -200,7 +201,7 @@ static bool read_client(struct pb_self *self, struct pb_client *c)
         if (n < 0)
             return errno == EAGAIN || errno == EINTR;
         c->seen_ns = pb_clock_ns();
-        step = pb_wire_took(&c->in, (size_t)n, true);
+        step = pb_wire_received(&c->in, (size_t)n, true);
         if (step == PB_WIRE_BAD)
             return false;
         if (step == PB_WIRE_BODY) {
@@ -238,10 +239,10 @@ static nfds_t poll_list(struct pb_self *self, struct pollfd *v, struct pb_client
     nfds_t n = 0;
 
     v[n++] = (struct pollfd){.fd = self->wake, .events = POLLIN};
-    v[n++] = (struct pollfd){.fd = self->listener, .events = POLLIN};
+    v[n++] = (struct pollfd){.fd = self->server->listener, .events = POLLIN};
     pthread_mutex_lock(&self->lock);
     for (int i = 0; i < PB_CLIENTS; i++) {
-        struct pb_client *c = &self->clients[i];
+        struct pb_client *c = &self->server->clients[i];
 
         if (c->fd < 0)
             continue;
@@ -262,10 +263,10 @@ static void drain_wake(struct pb_self *self)
 }
 
 /* Tells those who asked for it that the agent is gone, as far as they listen. */
-static void say_goodbye(struct pb_self *self)
+static void announce_end(struct pb_self *self)
 {
     for (int i = 0; i < PB_CLIENTS; i++) {
-        struct pb_client *c = &self->clients[i];
+        struct pb_client *c = &self->server->clients[i];
 
         if (c->fd >= 0 && c->leaving)
             pb_jobs_answer(self, c, c->eject_id, PB_WIRE_OK, "");
@@ -310,20 +311,20 @@ void pb_control_serve(struct pb_self *self)
         if (v[1].revents)
             accept_client(self);
     }
-    close_fd(&self->listener);
+    close_fd(&self->server->listener);
     pb_requests_leave(self);
     pb_collect_stop(self, "ejected");
     pb_lifecycle_remove_home(self);
-    say_goodbye(self);
+    announce_end(self);
     close_wake(self);
 }
 
 void pb_control_close(struct pb_self *self)
 {
-    close_fd(&self->listener);
+    close_fd(&self->server->listener);
     close_wake(self);
     for (int i = 0; i < PB_CLIENTS; i++) {
-        close_fd(&self->clients[i].fd);
-        free_buffers(&self->clients[i]);
+        close_fd(&self->server->clients[i].fd);
+        free_buffers(&self->server->clients[i]);
     }
 }

@@ -9,13 +9,14 @@
 #ifndef PB_AGENT_CONTROL_H
 #define PB_AGENT_CONTROL_H
 
-#include "agent/self.h"
+#include "agent/core/self.h"
+#include "agent/server.h"
 
 /* Makes folder and socket; 0 or a negative errno. -EALREADY: another copy of us listens there. */
 int pb_control_open(struct pb_self *self);
 /* Serves until a stop is wanted, then closes everything and removes the folder. */
 void pb_control_serve(struct pb_self *self);
-/* In a forked child, or after a failed start: lets go of what belongs to somebody else. */
+/* In a forked child, or after a failed start: closes what belongs to somebody else. */
 void pb_control_close(struct pb_self *self);
 
 #endif

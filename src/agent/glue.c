@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/core/gil.h"
 #include "agent/jobs.h"
 #include "agent/lifecycle.h"
 #include "agent/profile.h"
@@ -13,6 +14,7 @@
 __asm__(".pushsection .rodata\n"
         "pb_glue_source:\n"
         ".incbin \"" PB_GLUE_DIR "/streams.py\"\n"
+        ".incbin \"" PB_GLUE_DIR "/strays.py\"\n"
         ".incbin \"" PB_GLUE_DIR "/names.py\"\n"
         ".incbin \"" PB_GLUE_DIR "/glue.py\"\n"
         ".byte 0\n"
@@ -49,6 +51,17 @@ static struct _object *call_tid_of(struct _object *module, struct _object *args)
     return self->py.Py_BuildValue("i", (int)pb_py_tid(ident));
 }
 
+static struct _object *call_was_thrown(struct _object *module, struct _object *args)
+{
+    struct pb_self *self = pb_self();
+    unsigned number;
+
+    (void)module;
+    if (!self->py.PyArg_ParseTuple(args, "I", &number))
+        return NULL;
+    return self->py.Py_BuildValue("i", (int)pb_jobs_was_thrown(self, number));
+}
+
 static struct _object *call_at_exit(struct _object *module, struct _object *args)
 {
     (void)module;
@@ -68,6 +81,7 @@ static struct _object *call_in_child(struct _object *module, struct _object *arg
 /* Python keeps pointers to these for as long as a function object lives. */
 static struct pb_py_method method_emit = {"emit", call_emit, PB_PY_VARARGS, NULL};
 static struct pb_py_method method_tid_of = {"tid_of", call_tid_of, PB_PY_VARARGS, NULL};
+static struct pb_py_method method_was_thrown = {"was_thrown", call_was_thrown, PB_PY_VARARGS, NULL};
 static struct pb_py_method method_at_exit = {"probing_at_exit", call_at_exit, PB_PY_NOARGS, NULL};
 static struct pb_py_method method_in_child = {"probing_in_child", call_in_child, PB_PY_NOARGS,
                                               NULL};
@@ -112,7 +126,7 @@ void pb_glue_set_hooks(struct pb_self *self)
         self->exit_hook = self->py.PyCFunction_NewEx(&method_at_exit, NULL, NULL);
     if (self->exit_hook)
         call_with(self, "atexit", "register", NULL, self->exit_hook);
-    if (self->fork_hook_set || self->py.minor < 7) /* cannot be taken back, so once is enough */
+    if (self->fork_hook_set) /* cannot be taken back, so once is enough */
         return;
     f = self->py.PyCFunction_NewEx(&method_in_child, NULL, NULL);
     if (f)
@@ -125,9 +139,9 @@ static void call_glue(struct pb_self *self, const char *name)
 {
     struct _object *f;
 
-    if (self->glue_state != GLUE_READY)
+    if (self->glue->state != GLUE_READY)
         return;
-    f = self->py.PyDict_GetItemString(self->glue, name);
+    f = self->py.PyDict_GetItemString(self->glue->dict, name);
     discard(self, f ? self->py.PyObject_CallFunction(f, NULL) : NULL);
 }
 
@@ -135,7 +149,7 @@ void pb_glue_drop(struct pb_self *self)
 {
     bool done = true;
 
-    call_glue(self, "let_go");
+    call_glue(self, "release_host");
     /* Last: from then on the end of the interpreter does not wait for this thread. */
     if (atomic_compare_exchange_strong(&self->hooks_set, &done, false) && self->exit_hook &&
         !self->finalizing)
@@ -172,7 +186,8 @@ static struct _object *run_script(struct pb_self *self)
 
     if (dict && py->PyDict_SetItemString(dict, "__builtins__", py->PyEval_GetBuiltins()) == 0 &&
         add_function(self, dict, &method_emit) && add_function(self, dict, &method_tid_of) &&
-        add_tools(self, dict) && pb_streams_add(self, dict)) {
+        add_function(self, dict, &method_was_thrown) && add_tools(self, dict) &&
+        pb_streams_add(self, dict)) {
         code = py->Py_CompileString(pb_glue_source, "<probing>", PB_PY_FILE_INPUT);
         good = code && discard(self, py->PyEval_EvalCode(code, dict, dict));
     }
@@ -189,18 +204,18 @@ bool pb_glue_load(struct pb_self *self)
     int none = GLUE_NONE;
 
     pb_glue_set_hooks(self);
-    /* Whoever makes it may let go of the GIL meanwhile. */
-    for (int i = 0; self->glue_state == GLUE_MAKING && i < 5000; i++) {
+    /* Whoever makes it may release the GIL meanwhile. */
+    for (int i = 0; self->glue->state == GLUE_MAKING && i < 5000; i++) {
         void *state = self->py.PyEval_SaveThread();
 
         usleep(1000);
         self->py.PyEval_RestoreThread(state);
     }
-    if (!atomic_compare_exchange_strong(&self->glue_state, &none, GLUE_MAKING))
-        return self->glue_state == GLUE_READY;
-    self->glue = run_script(self);
-    self->glue_state = self->glue ? GLUE_READY : GLUE_NONE;
-    return self->glue != NULL;
+    if (!atomic_compare_exchange_strong(&self->glue->state, &none, GLUE_MAKING))
+        return self->glue->state == GLUE_READY;
+    self->glue->dict = run_script(self);
+    self->glue->state = self->glue->dict ? GLUE_READY : GLUE_NONE;
+    return self->glue->dict != NULL;
 }
 
 void pb_glue_after_fork(struct pb_self *self)
@@ -208,7 +223,7 @@ void pb_glue_after_fork(struct pb_self *self)
     int making = GLUE_MAKING;
 
     /* The thread that was at it is not in this process. */
-    atomic_compare_exchange_strong(&self->glue_state, &making, GLUE_NONE);
+    atomic_compare_exchange_strong(&self->glue->state, &making, GLUE_NONE);
 }
 
 /*
@@ -218,8 +233,8 @@ void pb_glue_after_fork(struct pb_self *self)
  */
 void pb_glue_reset(struct pb_self *self)
 {
-    self->glue_stale = self->py.free_threaded;
-    if (!self->glue_stale)
+    self->glue->stale = self->py.free_threaded;
+    if (!self->glue->stale)
         call_glue(self, "reset");
 }
 
@@ -227,34 +242,83 @@ bool pb_glue_begin(struct pb_self *self, uint32_t number)
 {
     struct _object *f;
 
-    if (atomic_exchange(&self->glue_stale, false))
+    if (atomic_exchange(&self->glue->stale, false))
         call_glue(self, "reset");
-    f = self->py.PyDict_GetItemString(self->glue, "begin");
+    f = self->py.PyDict_GetItemString(self->glue->dict, "begin");
     return discard(self, f ? self->py.PyObject_CallFunction(f, "I", number) : NULL);
 }
 
-void pb_glue_end(struct pb_self *self)
+void pb_glue_end(struct pb_self *self, bool keep_streams)
 {
-    struct _object *f = self->py.PyDict_GetItemString(self->glue, "end");
+    struct _object *f = self->py.PyDict_GetItemString(self->glue->dict, "end");
 
-    discard(self, f ? self->py.PyObject_CallFunction(f, NULL) : NULL);
+    discard(self, f ? self->py.PyObject_CallFunction(f, "(i)", (int)keep_streams) : NULL);
 }
 
 void pb_glue_forget(struct pb_self *self, uint32_t client)
 {
     struct _object *f;
 
-    if (self->glue_state != GLUE_READY)
+    if (self->glue->state != GLUE_READY)
         return;
-    f = self->py.PyDict_GetItemString(self->glue, "forget");
+    f = self->py.PyDict_GetItemString(self->glue->dict, "forget");
     discard(self, f ? self->py.PyObject_CallFunction(f, "I", client) : NULL);
+}
+
+bool pb_glue_raise_stray(struct pb_self *self)
+{
+    struct _object *f = NULL, *result;
+
+    if (self->glue->state == GLUE_READY)
+        f = self->py.PyDict_GetItemString(self->glue->dict, "raise_stray");
+    if (!f)
+        return false;
+    result = self->py.PyObject_CallFunction(f, NULL);
+    self->py.Py_DecRef(result);
+    return !result;
+}
+
+static int raise_in_program(void *arg)
+{
+    (void)arg;
+    return pb_glue_raise_stray(pb_self()) ? -1 : 0;
+}
+
+bool pb_glue_hand_back(struct pb_self *self)
+{
+    const struct pb_py *py = &self->py;
+    struct _object *type = NULL, *value = NULL, *trace = NULL, *f, *answer = NULL;
+    bool its;
+
+    if (!py->PyErr_Fetch || !py->PyErr_Restore)
+        return false;
+    py->PyErr_Fetch(&type, &value, &trace);
+    py->PyErr_NormalizeException(&type, &value, &trace);
+    if (value && trace)
+        py->PyException_SetTraceback(value, trace);
+    f = pb_glue_load(self) ? py->PyDict_GetItemString(self->glue->dict, "hand_back") : NULL;
+    if (f && value)
+        answer = py->PyObject_CallFunction(f, "(O)", value);
+    its = answer && py->PyObject_IsTrue(answer) == 1 &&
+          pb_gil_add_pending(self, raise_in_program);
+    py->PyErr_Clear();
+    py->Py_DecRef(answer);
+    if (!its) {
+        py->PyErr_Restore(type, value, trace);
+        return false;
+    }
+    py->Py_DecRef(trace);
+    py->Py_DecRef(value);
+    py->Py_DecRef(type);
+    return true;
 }
 
 enum pb_wire_result pb_glue_run(struct pb_self *self, const struct pb_job *job, char *why,
                                 size_t why_cap)
 {
     const struct pb_py *py = &self->py;
-    struct _object *f = py->PyDict_GetItemString(self->glue, job->complete ? "complete" : "run");
+    const char *what = job->complete ? "complete" : "run";
+    struct _object *f = py->PyDict_GetItemString(self->glue->dict, what);
     struct _object *code = py->PyUnicode_DecodeUTF8(job->code, (ssize_t)job->code_len, "strict");
     struct _object *name = py->PyUnicode_DecodeUTF8(job->frame_name ? job->frame_name : "",
                                                     (ssize_t)job->frame_name_len, "replace");

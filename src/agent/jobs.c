@@ -1,26 +1,18 @@
 #include "agent/jobs.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
-#include "agent/arch/symver.h"
-#include "agent/chores.h"
 #include "agent/collect/audit.h"
-#include "agent/glue.h"
+#include "agent/core/gil.h"
+#include "agent/core/gil_tasks.h"
 #include "agent/outbox.h"
-#include "agent/pages.h"
-#include "agent/py/gil.h"
 #include "base/clock.h"
+#include "base/pages.h"
 
-#define STACK (8 << 20)
 #define MS 1000000ull
 /* After the interrupt: how long code gets to end before it is left alone. */
 #define GRACE_NS (1000 * MS)
-#define COMPLETE_NS (2000 * MS)
 #define FULL_US 2000
 #define NO_DEADLINE UINT64_MAX
 
@@ -34,15 +26,15 @@ static void unlock(struct pb_self *self)
     pthread_mutex_unlock(&self->lock);
 }
 
-/* Under lock. NULL when the client left. */
+/* The client that asked, NULL when it left. Called with self->lock held. */
 static struct pb_client *client_of(struct pb_self *self, const struct pb_job *job)
 {
-    struct pb_client *c = &self->clients[job->client];
+    struct pb_client *c = &self->server->clients[job->client];
 
     return c->fd >= 0 && c->serial == job->client_serial && !c->gone ? c : NULL;
 }
 
-/* Under lock. */
+/* Called with self->lock held. */
 static void put_done(struct pb_client *c, uint32_t id, enum pb_wire_result result,
                      const char *why)
 {
@@ -60,7 +52,7 @@ void pb_jobs_answer(struct pb_self *self, struct pb_client *client, uint32_t id,
     unlock(self);
 }
 
-/* Under lock. */
+/* Writes the job's row of probing.audit, once. Called with self->lock held. */
 static void audit(struct pb_self *self, struct pb_job *job, enum pb_wire_result result)
 {
     static const char *const words[] = {
@@ -87,7 +79,7 @@ static void audit(struct pb_self *self, struct pb_job *job, enum pb_wire_result 
                          });
 }
 
-/* Under lock: the client hears how it ended, once. */
+/* Tells the client how the job ended, once. Called with self->lock held. */
 static void answer(struct pb_self *self, struct pb_job *job, enum pb_wire_result result,
                    const char *why)
 {
@@ -99,16 +91,15 @@ static void answer(struct pb_self *self, struct pb_job *job, enum pb_wire_result
     job->answered = true;
 }
 
-/* Under lock. */
+/* Frees the slot. Called with self->lock held. */
 static void release(struct pb_job *job)
 {
     pb_pages_free(job->map, job->map_size);
     *job = (struct pb_job){.state = PB_JOB_FREE};
 }
 
-/* The evaluating thread is done with the job, which may have been reset by fork meanwhile. */
-static void finish(struct pb_self *self, struct pb_job *job, uint32_t number,
-                   enum pb_wire_result result, const char *why)
+void pb_jobs_finish(struct pb_self *self, struct pb_job *job, uint32_t number,
+                    enum pb_wire_result result, const char *why)
 {
     lock(self);
     if (job->number == number && job->state != PB_JOB_FREE) {
@@ -116,256 +107,13 @@ static void finish(struct pb_self *self, struct pb_job *job, uint32_t number,
             result = job->breaking ? job->verdict : PB_WIRE_EXCEPTION;
         answer(self, job, result, why);
         release(job);
-        self->served++;
+        self->server->served++;
     }
     unlock(self);
     pb_self_wake(self);
 }
 
-/* Under lock: from now on it may be interrupted. False when it is to end already. */
-static bool to_running(struct pb_self *self, struct pb_job *job)
-{
-    bool wanted;
-
-    lock(self);
-    wanted = !job->answered && !job->breaking;
-    if (wanted) {
-        job->ident = self->py.PyThread_get_thread_ident();
-        job->state = PB_JOB_RUNNING;
-    }
-    unlock(self);
-    return wanted;
-}
-
-static void to_ending(struct pb_self *self, struct pb_job *job, uint32_t number)
-{
-    lock(self);
-    if (job->number == number)
-        job->state = PB_JOB_ENDING;
-    unlock(self);
-    /* One that was thrown but has not landed must not hit what comes after. */
-    self->py.PyThreadState_SetAsyncExc(self->py.PyThread_get_thread_ident(), NULL);
-}
-
-/* GIL held; the job was entered. */
-static void evaluate(struct pb_self *self, struct pb_job *job, uint32_t number)
-{
-    enum pb_wire_result result = PB_WIRE_INTERRUPTED;
-    char why[256] = "";
-
-    if (!pb_glue_load(self) || !pb_glue_begin(self, number)) {
-        finish(self, job, number, PB_WIRE_REFUSED, "the agent's Python part does not run here");
-        return;
-    }
-    if (to_running(self, job)) {
-        result = pb_glue_run(self, job, why, sizeof why);
-        to_ending(self, job, number);
-    }
-    pb_glue_end(self);
-    finish(self, job, number, result, why);
-}
-
-/*
- * A process that the code starts inherits the mask of its thread, and a signal
- * that the host has blocked to wait for it must not land here instead: so
- * signals are as in the main thread.
- */
-static void take_main_mask(void)
-{
-    unsigned long long mask = 0;
-    char path[48], text[4096], *p;
-    sigset_t set;
-    ssize_t n;
-    int fd;
-
-    snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)getpid());
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    n = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    p = strstr(text, "\nSigBlk:");
-    if (!p)
-        return;
-    for (p += 8; *p == '\t' || *p == ' '; p++)
-        continue;
-    for (; (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f'); p++)
-        mask = mask * 16 + (unsigned long long)(*p <= '9' ? *p - '0' : *p - 'a' + 10);
-    sigemptyset(&set);
-    memcpy(&set, &mask, sizeof mask);
-    pthread_sigmask(SIG_SETMASK, &set, NULL);
-}
-
-static void *job_thread(void *arg)
-{
-    struct pb_self *self = pb_self();
-    struct pb_job *job = arg;
-    uint64_t deadline_ns;
-    uint32_t number;
-    bool wanted;
-    int token;
-
-    prctl(PR_SET_NAME, "probing-eval");
-    take_main_mask();
-    lock(self);
-    number = job->number;
-    deadline_ns = job->deadline_ns;
-    unlock(self);
-    if (!pb_gil_enter(self, deadline_ns, &token)) {
-        finish(self, job, number, self->finalizing ? PB_WIRE_REFUSED : PB_WIRE_NO_GIL,
-               pb_gil_why_not(self));
-        return NULL;
-    }
-    lock(self);
-    wanted = job->number == number && !job->answered;
-    if (wanted)
-        job->state = PB_JOB_ENTERED;
-    unlock(self);
-    if (wanted)
-        evaluate(self, job, number);
-    else
-        finish(self, job, number, PB_WIRE_INTERRUPTED, "");
-    pb_gil_leave(self, token);
-    return NULL;
-}
-
-/* On the main thread, GIL held, between two instructions. */
-static int run_on_main(void *arg)
-{
-    struct pb_self *self = pb_self();
-    struct pb_job *first = NULL;
-    uint32_t number = 0;
-
-    (void)arg;
-    self->inside++;
-    lock(self);
-    for (int i = 0; i < PB_JOBS; i++) {
-        struct pb_job *job = &self->jobs[i];
-
-        if (job->state == PB_JOB_WAITING && job->how.flags & PB_WIRE_MAIN &&
-            (!first || job->number < number)) {
-            first = job;
-            number = job->number;
-        }
-    }
-    if (first)
-        first->state = PB_JOB_ENTERED;
-    unlock(self);
-    if (first && !self->finalizing)
-        evaluate(self, first, number);
-    self->inside--;
-    return 0;
-}
-
-/* Under lock. */
-static struct pb_job *free_slot(struct pb_self *self)
-{
-    for (int i = 0; i < PB_JOBS; i++)
-        if (self->jobs[i].state == PB_JOB_FREE)
-            return &self->jobs[i];
-    return NULL;
-}
-
-/* Fills the slot from the client's message, whose memory goes over to it. */
-static void fill(struct pb_self *self, struct pb_job *job, struct pb_client *client)
-{
-    size_t head = 0;
-
-    *job = (struct pb_job){
-        .state = PB_JOB_WAITING,
-        .number = ++self->serial,
-        .client = (int)(client - self->clients),
-        .client_serial = client->serial,
-        .id = client->in.head.id,
-        .complete = client->in.head.type == PB_WIRE_COMPLETE,
-        .map = client->in.body,
-        .map_size = client->body_size,
-        .print_limit = (uint64_t)pb_self_setting(self, PB_SET_EVAL_OUTPUT_LIMIT) << 20,
-        .deadline_ns = pb_clock_ns(),
-        .asked_wall_ns = pb_clock_wall_ns(),
-        .peer_uid = client->uid,
-        .peer_pid = client->pid,
-    };
-    memcpy(job->peer_name, client->name, sizeof job->peer_name);
-    job->asked_ns = job->deadline_ns;
-    if (job->complete) {
-        job->deadline_ns += COMPLETE_NS;
-    } else {
-        memcpy(&job->how, client->in.body, sizeof job->how);
-        head = sizeof job->how;
-        job->deadline_ns += MS * (job->how.timeout_ms
-                                      ? job->how.timeout_ms
-                                      : (uint64_t)pb_self_setting(self, PB_SET_EVAL_TIMEOUT));
-        if (job->how.flags & PB_WIRE_OWN)
-            job->print_limit = UINT64_MAX; /* the tool limits what it takes */
-        client->has_session |= (job->how.flags & PB_WIRE_REPL) != 0;
-    }
-    job->code = (const char *)client->in.body + head;
-    job->code_len = client->in.head.len - head;
-    if (job->how.flags & PB_WIRE_NAMED) {
-        job->frame_name = job->code;
-        job->frame_name_len = strnlen(job->code, job->code_len);
-        job->code += job->frame_name_len + 1;
-        job->code_len -= job->frame_name_len + 1;
-    }
-    client->in.body = NULL;
-    client->body_size = 0;
-}
-
-static void launch(struct pb_self *self, struct pb_job *job, uint32_t number)
-{
-    if (job->how.flags & PB_WIRE_MAIN) {
-        if (!pb_gil_add_pending(self, run_on_main))
-            finish(self, job, number, PB_WIRE_REFUSED,
-                   "the interpreter's queue of pending calls is full");
-        else if (!pb_gil_pending_is_noticed(self))
-            pb_chores_add(self, PB_CHORE_NUDGE);
-    } else if (pb_self_thread(job_thread, job, STACK) < 0) {
-        finish(self, job, number, PB_WIRE_REFUSED, "no thread could be made");
-    }
-}
-
-/* A name that is promised ends before the message does. */
-static bool is_named_well(const struct pb_client *client, const struct pb_wire_eval *how)
-{
-    size_t head = sizeof *how;
-
-    return !(how->flags & PB_WIRE_NAMED) ||
-           (how->flags & PB_WIRE_FRAME &&
-            memchr(client->in.body + head, '\0', client->in.head.len - head));
-}
-
-void pb_jobs_start(struct pb_self *self, struct pb_client *client)
-{
-    struct pb_job *job;
-    struct pb_wire_eval how = {0};
-    const char *wrong = NULL;
-    uint32_t number = 0;
-
-    if (client->in.head.type == PB_WIRE_EVAL)
-        memcpy(&how, client->in.body, sizeof how);
-    if (how.flags & ~(uint32_t)PB_WIRE_FLAGS || how.frame < 0 || how.tid < 0 ||
-        how.timeout_ms > 86400000u || !is_named_well(client, &how))
-        wrong = "a field of the request is out of range";
-    else if (self->finalizing)
-        wrong = "the interpreter is ending";
-    pb_audit_prepare(self);
-    lock(self);
-    job = wrong ? NULL : free_slot(self);
-    if (job) {
-        fill(self, job, client);
-        number = job->number;
-    }
-    unlock(self);
-    if (job)
-        launch(self, job, number);
-    else
-        pb_jobs_answer(self, client, client->in.head.id, PB_WIRE_REFUSED,
-                       wrong ? wrong : "too many evaluations at once (16 are running)");
-}
-
-/* Under lock: what waits is answered at once, what runs is interrupted. */
+/* Answers a waiting job at once, interrupts a running one. Called with self->lock held. */
 static void break_job(struct pb_self *self, struct pb_job *job, enum pb_wire_result verdict)
 {
     if (job->state == PB_JOB_WAITING) {
@@ -382,6 +130,7 @@ static void break_job(struct pb_self *self, struct pb_job *job, enum pb_wire_res
             release(job);
         return;
     }
+    job->tries = job->met = 0;
     if (job->breaking)
         return;
     job->breaking = true;
@@ -393,13 +142,13 @@ void pb_jobs_interrupt(struct pb_self *self, const struct pb_client *client, uin
 {
     lock(self);
     for (int i = 0; i < PB_JOBS; i++) {
-        struct pb_job *job = &self->jobs[i];
+        struct pb_job *job = &self->server->jobs[i];
 
         if (job->state != PB_JOB_FREE && job->id == id && job->client_serial == client->serial)
             break_job(self, job, PB_WIRE_INTERRUPTED);
     }
     unlock(self);
-    pb_chores_add(self, PB_CHORE_THROW);
+    pb_gil_task_add(self, PB_GIL_TASK_INTERRUPT);
 }
 
 void pb_jobs_abandon(struct pb_self *self, const struct pb_client *client)
@@ -408,7 +157,7 @@ void pb_jobs_abandon(struct pb_self *self, const struct pb_client *client)
 
     lock(self);
     for (int i = 0; i < PB_JOBS; i++) {
-        struct pb_job *job = &self->jobs[i];
+        struct pb_job *job = &self->server->jobs[i];
 
         if (job->state == PB_JOB_FREE || job->client_serial != client->serial)
             continue;
@@ -418,20 +167,23 @@ void pb_jobs_abandon(struct pb_self *self, const struct pb_client *client)
     }
     unlock(self);
     if (any)
-        pb_chores_add(self, PB_CHORE_THROW);
+        pb_gil_task_add(self, PB_GIL_TASK_INTERRUPT);
 }
 
 void pb_jobs_break_all(struct pb_self *self)
 {
     lock(self);
     for (int i = 0; i < PB_JOBS; i++)
-        if (self->jobs[i].state != PB_JOB_FREE)
-            break_job(self, &self->jobs[i], PB_WIRE_INTERRUPTED);
+        if (self->server->jobs[i].state != PB_JOB_FREE)
+            break_job(self, &self->server->jobs[i], PB_WIRE_INTERRUPTED);
     unlock(self);
 }
 
-/* Under lock: the deadline of a job has come, its first or its last. */
-static bool overdue(struct pb_self *self, struct pb_job *job)
+/*
+ * The deadline of a job has passed, its first or its last. True: an exception must be thrown into
+ * it. Called with self->lock held.
+ */
+static bool expire(struct pb_self *self, struct pb_job *job)
 {
     if (job->breaking) {
         answer(self, job, job->verdict,
@@ -450,18 +202,18 @@ int pb_jobs_tick(struct pb_self *self)
 
     lock(self);
     for (int i = 0; i < PB_JOBS; i++) {
-        struct pb_job *job = &self->jobs[i];
+        struct pb_job *job = &self->server->jobs[i];
 
         if (job->state == PB_JOB_FREE)
             continue;
         if (now >= job->deadline_ns)
-            to_throw |= overdue(self, job);
+            to_throw |= expire(self, job);
         if (job->deadline_ns < next)
             next = job->deadline_ns;
     }
     unlock(self);
     if (to_throw)
-        pb_chores_add(self, PB_CHORE_THROW);
+        pb_gil_task_add(self, PB_GIL_TASK_INTERRUPT);
     if (next == NO_DEADLINE)
         return -1;
     return next <= now ? 0 : (int)((next - now) / MS) + 1;
@@ -473,8 +225,8 @@ bool pb_jobs_of(struct pb_self *self, const struct pb_client *client)
 
     lock(self);
     for (int i = 0; i < PB_JOBS; i++)
-        any |= self->jobs[i].state != PB_JOB_FREE &&
-               self->jobs[i].client_serial == client->serial;
+        any |= self->server->jobs[i].state != PB_JOB_FREE &&
+               self->server->jobs[i].client_serial == client->serial;
     unlock(self);
     return any;
 }
@@ -485,26 +237,23 @@ int pb_jobs_count(struct pb_self *self)
 
     lock(self);
     for (int i = 0; i < PB_JOBS; i++)
-        n += self->jobs[i].state != PB_JOB_FREE;
+        n += self->server->jobs[i].state != PB_JOB_FREE;
     unlock(self);
     return n;
 }
 
-void pb_jobs_throw(struct pb_self *self)
+bool pb_jobs_was_thrown(struct pb_self *self, uint32_t number)
 {
-    lock(self);
-    for (int i = 0; i < PB_JOBS; i++) {
-        struct pb_job *job = &self->jobs[i];
+    bool thrown = false;
 
-        if (job->state != PB_JOB_RUNNING || !job->breaking || job->thrown)
-            continue;
-        job->thrown = true;
-        self->py.PyThreadState_SetAsyncExc(job->ident, *self->py.PyExc_KeyboardInterrupt);
-    }
+    lock(self);
+    for (int i = 0; i < PB_JOBS; i++)
+        thrown |= self->server->jobs[i].number == number && self->server->jobs[i].thrown;
     unlock(self);
+    return thrown;
 }
 
-/* Under lock. 1: taken or not wanted; 0: no room now. */
+/* True: queued, or not wanted; false: no room now. Called with self->lock held. */
 static bool print_piece(struct pb_self *self, uint32_t number, enum pb_wire_type type,
                         const char *data, size_t len)
 {
@@ -514,8 +263,8 @@ static bool print_piece(struct pb_self *self, uint32_t number, enum pb_wire_type
     struct pb_client *c;
 
     for (int i = 0; i < PB_JOBS && !job; i++)
-        if (self->jobs[i].state != PB_JOB_FREE && self->jobs[i].number == number)
-            job = &self->jobs[i];
+        if (self->server->jobs[i].state != PB_JOB_FREE && self->server->jobs[i].number == number)
+            job = &self->server->jobs[i];
     c = job && !job->answered ? client_of(self, job) : NULL;
     if (!c || job->printed > job->print_limit)
         return true;

@@ -10,7 +10,8 @@
 #ifndef PB_AGENT_JOBS_H
 #define PB_AGENT_JOBS_H
 
-#include "agent/self.h"
+#include "agent/core/self.h"
+#include "agent/server.h"
 
 /* Control: starts the message that the client just completed, and takes over its memory. */
 void pb_jobs_start(struct pb_self *self, struct pb_client *client);
@@ -25,13 +26,25 @@ bool pb_jobs_of(struct pb_self *self, const struct pb_client *client);
 /* Any: jobs that are not free. */
 int pb_jobs_count(struct pb_self *self);
 
-/* GIL held: throws KeyboardInterrupt into the jobs that are to end. */
-void pb_jobs_throw(struct pb_self *self);
+/*
+ * GIL held: throws KeyboardInterrupt into the jobs that are to end. True: one is where that would
+ * leave a lock taken, and this is to be called again soon. Takes self->lock.
+ */
+bool pb_jobs_throw(struct pb_self *self);
+/* Any: has KeyboardInterrupt been thrown into this job? Takes self->lock. */
+bool pb_jobs_was_thrown(struct pb_self *self, uint32_t number);
 /* Any: asks all to end, as an interrupt would. */
 void pb_jobs_break_all(struct pb_self *self);
 /* GIL held, evaluating thread: bytes that the code printed. */
 void pb_jobs_print(struct pb_self *self, uint32_t number, enum pb_wire_type type,
                    const char *data, size_t len);
+
+/*
+ * Any thread: answers and frees a job whose evaluation is over; it may have been reset by fork
+ * meanwhile. Takes self->lock.
+ */
+void pb_jobs_finish(struct pb_self *self, struct pb_job *job, uint32_t number,
+                    enum pb_wire_result result, const char *why);
 
 /* Control: an answer that needs no job. */
 void pb_jobs_answer(struct pb_self *self, struct pb_client *client, uint32_t id,

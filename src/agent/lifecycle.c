@@ -11,13 +11,19 @@
 
 #include "agent/agent.h"
 #include "agent/arch/symver.h"
-#include "agent/chores.h"
 #include "agent/collect/collect.h"
+#include "agent/collect/crash/crash.h"
 #include "agent/control.h"
+#include "agent/core/gil.h"
+#include "agent/core/gil_tasks.h"
 #include "agent/glue.h"
 #include "agent/jobs.h"
-#include "agent/pages.h"
+#include "agent/server.h"
+#include "agent/tracer.h"
+#include "agent/user/state.h"
+#include "agent/user/user.h"
 #include "base/clock.h"
+#include "base/pages.h"
 
 #define STACK (256 << 10)
 /* A child that is about to run another program has done so by then. */
@@ -28,93 +34,22 @@
 /* How long the end of the process waits for a folder that is just being made. */
 #define HOME_MS 200
 
-/* The one global: a loaded library gets no argument. */
-static _Atomic(struct pb_self *) the_agent;
-/* And whether the process has come to its destructors: no folder is made any more. */
+/* The process has come to its destructors: no folder is made any more. */
 static _Atomic bool ending;
 
 /* What pthread_atfork registers under; the start files that define it are left out. */
 __attribute__((visibility("hidden"))) void *__dso_handle = &__dso_handle;
 
-struct pb_self *pb_self(void)
-{
-    return the_agent;
-}
-
-void pb_self_wake(struct pb_self *self)
-{
-    uint64_t one = 1;
-    ssize_t n = 0;
-
-    /* Once it is closed, the number may be that of a file of the program's. */
-    pthread_mutex_lock(&self->wake_lock);
-    if (self->wake >= 0)
-        n = write(self->wake, &one, sizeof one);
-    pthread_mutex_unlock(&self->wake_lock);
-    (void)n;
-}
-
-/* Signals are the host's: none is ever delivered to a thread of ours, except its own faults. */
-int pb_self_thread(void *(*run)(void *), void *arg, size_t stack)
-{
-    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigset_t all, old;
-    int rc;
-
-    sigfillset(&all);
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        sigdelset(&all, own[i]);
-    if (pthread_attr_init(&attr) != 0)
-        return -ENOMEM;
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, stack);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&thread, &attr, run, arg);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-    return -rc;
-}
-
-static bool yama_wants_consent(void)
-{
-    int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
-    char scope = '0';
-    bool read_it;
-
-    if (fd < 0)
-        return false;
-    read_it = read(fd, &scope, 1) == 1;
-    close(fd);
-    return read_it && scope == '1';
-}
-
-/* PR_SET_PTRACER cannot be read back, so it is touched only where it makes a difference. */
-static void set_tracer(struct pb_self *self, pid_t pid)
-{
-    if ((!pid && !self->ptracer_set) || (pid && !yama_wants_consent()))
-        return;
-    if (prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0) == 0)
-        self->ptracer_set = pid != 0;
-}
-
-void pb_lifecycle_let_trace(struct pb_self *self, pid_t pid)
-{
-    if (pid > 0 && pb_self_setting(self, PB_SET_AGENT_ALLOW_PTRACE))
-        set_tracer(self, pid);
-}
-
-void pb_lifecycle_take_settings(struct pb_self *self, const struct pb_settings *settings)
+void pb_lifecycle_apply_settings(struct pb_self *self, const struct pb_settings *settings)
 {
     pthread_mutex_lock(&self->lock);
     for (int i = 0; i < PB_SETTING_COUNT; i++)
         __atomic_store_n(&self->settings.v[i], settings->v[i], __ATOMIC_RELAXED);
     memcpy(self->settings.text, settings->text, sizeof settings->text);
     pthread_mutex_unlock(&self->lock);
-    pb_collect_settings(self);
+    pb_collect_settings_changed(self);
     if (!settings->v[PB_SET_AGENT_ALLOW_PTRACE])
-        set_tracer(self, 0);
+        pb_tracer_forbid(self);
 }
 
 /*
@@ -159,14 +94,19 @@ static void *agent_thread(void *arg)
             return NULL;
         }
     }
-    pb_chores_add(self, PB_CHORE_HOOKS | PB_CHORE_COLLECT);
+    pb_gil_task_add(self, PB_GIL_TASK_HOOKS | PB_GIL_TASK_COLLECT);
     pb_control_serve(self);
-    set_tracer(self, 0);
+    if (pb_crash_state(self))
+        pb_crash_disarm(pb_crash_state(self));
+    pb_tracer_forbid(self);
     self->life = PB_LIFE_STOPPED;
     return NULL;
 }
 
-/* Under life_lock. delay_ms: the folder is made later, by the agent's thread. */
+/*
+ * Starts the agent's thread. delay_ms: that thread makes the folder later. Called with life_lock
+ * held.
+ */
 static int start(struct pb_self *self, int delay_ms)
 {
     int rc = 0;
@@ -199,7 +139,7 @@ static int restart_pending(void *arg)
     return 0;
 }
 
-/* Runs in the child, where only the forking thread lives on: the copy lets go of everything. */
+/* Runs in the child, where only the forking thread lives on: the copy drops everything. */
 static void in_child(void)
 {
     struct pb_self *self = pb_self();
@@ -214,19 +154,19 @@ static void in_child(void)
     pthread_mutex_init(&self->wake_lock, NULL);
     pb_control_close(self);
     for (int i = 0; i < PB_JOBS; i++)
-        pb_pages_free(self->jobs[i].map, self->jobs[i].map_size);
-    memset(self->jobs, 0, sizeof self->jobs);
+        pb_pages_free(self->server->jobs[i].map, self->server->jobs[i].map_size);
+    memset(self->server->jobs, 0, sizeof self->server->jobs);
     self->home[0] = '\0';
     pb_collect_forked(self);
-    self->chores = 0;
+    self->gil_tasks = 0;
     self->helper = self->yield_queued = self->stop_wanted = self->ptracer_set = false;
-    self->inside = self->gil_waiters = self->left_count = 0;
+    self->inside = self->gil_waiters = self->server->left_count = 0;
     self->life = PB_LIFE_STOPPED;
     self->restart_in_child = was_running && pb_self_setting(self, PB_SET_AGENT_FOLLOW_FORKS);
     pb_glue_after_fork(self);
     pb_streams_after_fork(self);
-    /* 3.6 has no os.register_at_fork; its pending calls are queued without waiting for locks. */
-    if (was_running && self->py.minor < 7)
+    /* 3.6 has no os.register_at_fork. */
+    if (was_running && self->py.api.pending_is_lockless)
         self->py.Py_AddPendingCall(restart_pending, NULL);
 }
 
@@ -245,41 +185,101 @@ void pb_lifecycle_interpreter_ends(struct pb_self *self)
 
     self->finalizing = true;
     pb_jobs_break_all(self);
-    pb_jobs_throw(self);
-    state = self->py.PyEval_SaveThread();
-    for (int i = 0; i < END_MS && self->inside > 0; i++)
-        usleep(1000);
-    self->py.PyEval_RestoreThread(state);
+    for (int i = 0; i < END_MS && (i == 0 || self->inside > 0); i++) {
+        pb_jobs_throw(self);
+        state = self->py.PyEval_SaveThread();
+        if (self->inside > 0)
+            usleep(1000);
+        self->py.PyEval_RestoreThread(state);
+    }
     pb_collect_leave(self);
+}
+
+/* The agent and the state of its parts, in one piece of memory. */
+struct whole {
+    struct pb_self self;
+    struct pb_server server;
+    struct pb_glue glue;
+    struct pb_collect collect;
+    struct pb_user user;
+};
+
+/* `_` of clients that have left. */
+static void forget_clients(struct pb_self *self)
+{
+    uint32_t left[PB_CLIENTS];
+    int n;
+
+    pthread_mutex_lock(&self->lock);
+    n = self->server->left_count;
+    memcpy(left, self->server->left, sizeof left);
+    self->server->left_count = 0;
+    pthread_mutex_unlock(&self->lock);
+    for (int i = 0; i < n; i++)
+        pb_glue_forget(self, left[i]);
+}
+
+static void run_gil_tasks(struct pb_self *self, unsigned tasks)
+{
+    /* As long as one is to be interrupted, the end of the interpreter waits for this thread. */
+    if (tasks & PB_GIL_TASK_INTERRUPT && pb_jobs_throw(self)) {
+        atomic_fetch_or(&self->gil_tasks,
+                        tasks & (PB_GIL_TASK_INTERRUPT | PB_GIL_TASK_CLEANUP));
+        tasks &= ~(unsigned)PB_GIL_TASK_CLEANUP;
+    }
+    if (tasks & PB_GIL_TASK_FORGET)
+        forget_clients(self);
+    if (tasks & PB_GIL_TASK_CLEANUP) {
+        pb_collect_leave(self);
+        pb_glue_drop(self);
+    }
+    if (tasks & PB_GIL_TASK_HOOKS)
+        pb_glue_set_hooks(self);
+    if (tasks & PB_GIL_TASK_COLLECT)
+        pb_collect_run_inside(self, true);
 }
 
 static struct pb_self *make_self(void)
 {
-    struct pb_self *self = pb_self(), *none = NULL;
+    struct pb_self *self = pb_self(), *made;
+    struct whole *w;
 
     if (self)
         return self;
-    self = pb_pages_get(sizeof *self);
-    if (!self)
+    w = pb_pages_get(sizeof *w);
+    if (!w)
         return NULL;
+    self = &w->self;
+    self->server = &w->server;
+    self->glue = &w->glue;
+    self->collect = &w->collect;
+    self->user = &w->user;
+    self->run_gil_tasks = run_gil_tasks;
+    self->hand_back = pb_glue_hand_back;
+    self->collect->client = &pb_user_client;
     pthread_mutex_init(&self->lock, NULL);
     pthread_mutex_init(&self->life_lock, NULL);
     pthread_mutex_init(&self->home_lock, NULL);
     pthread_mutex_init(&self->wake_lock, NULL);
-    pthread_mutex_init(&self->collect.lock, NULL);
-    pthread_mutex_init(&self->user.lock, NULL);
-    self->listener = self->wake = -1;
+    pthread_mutex_init(&self->collect->lock, NULL);
+    pthread_mutex_init(&self->user->lock, NULL);
+    self->server->listener = self->wake = -1;
     for (int i = 0; i < PB_CLIENTS; i++)
-        self->clients[i].fd = -1;
-    if (!atomic_compare_exchange_strong(&the_agent, &none, self)) {
-        pb_pages_free(self, sizeof *self);
-        return none;
+        self->server->clients[i].fd = -1;
+    made = pb_self_set(self);
+    if (made != self)
+        pb_pages_free(w, sizeof *w);
+    else {
+        pb_gil_init(self);
+        pthread_atfork(NULL, NULL, in_child);
     }
-    pthread_atfork(NULL, NULL, in_child);
-    return self;
+    return made;
 }
 
-/* Under life_lock. Once: calls that came before may still be under way. */
+/*
+ * Finds the interpreter, once: calls that came before may still be under way. Called with life_lock
+ * held.
+ */
 static int find_python(struct pb_self *self)
 {
     struct pb_py py = {0};
@@ -289,8 +289,8 @@ static int find_python(struct pb_self *self)
         return 0;
     rc = pb_py_find(&py);
     if (rc == 0) {
-        pb_words_use(&self->words, &py);
         self->py = py;
+        pb_names_use(&self->names, &self->py);
     }
     return rc;
 }
@@ -329,10 +329,13 @@ static int start_or_apply(struct pb_self *self, const char *options)
         settings = self->settings;
         if (apply_options(&settings, options) < 0)
             return -EINVAL;
-        pb_lifecycle_take_settings(self, &settings);
+        pb_lifecycle_apply_settings(self, &settings);
         /* A forked child's agent takes a moment to open its door. */
-        for (int i = 0; i < START_MS && self->listener < 0 && self->life == PB_LIFE_RUNNING; i++)
+        for (int i = 0; i < START_MS && self->server->listener < 0; i++) {
+            if (self->life != PB_LIFE_RUNNING)
+                break;
             usleep(1000);
+        }
         return 1;
     }
     rc = find_python(self);
@@ -385,7 +388,7 @@ __attribute__((destructor)) static void on_exit_of_process(void)
     self = pb_self();
     for (int i = 0; self && i < HOME_MS && pthread_mutex_trylock(&self->home_lock) != 0; i++)
         usleep(1000);
-    if (self && self->collect.pid == getpid())
+    if (self && self->collect->pid == getpid())
         pb_collect_unfollow(self);
     if (!self || !self->home[0] || self->pid != getpid())
         return;

@@ -9,7 +9,7 @@
 #ifndef PB_AGENT_LIFECYCLE_H
 #define PB_AGENT_LIFECYCLE_H
 
-#include "agent/self.h"
+#include "agent/core/self.h"
 
 /* The agent of this process, made when there is none, with the interpreter found; or NULL. */
 struct pb_self *pb_lifecycle_self(void);
@@ -20,11 +20,6 @@ void pb_lifecycle_after_fork(struct pb_self *self);
 /* The folder goes, unless the end of the process has taken it already. Takes home_lock. */
 void pb_lifecycle_remove_home(struct pb_self *self);
 /* Agent's thread: new settings, and what they change at once. */
-void pb_lifecycle_take_settings(struct pb_self *self, const struct pb_settings *settings);
-/*
- * Where Yama asks for consent: this process, which has come to the agent's socket with the rights
- * of the owner or of root, may read the memory of this one. One at a time: the last that came.
- */
-void pb_lifecycle_let_trace(struct pb_self *self, pid_t pid);
+void pb_lifecycle_apply_settings(struct pb_self *self, const struct pb_settings *settings);
 
 #endif

@@ -2,7 +2,7 @@
  * outbox.h - messages to one client, in a circle of fixed size.
  *
  * Owns: its bytes.
- * Threads: under the agent's lock.
+ * Threads: any; called with self->lock held.
  * Fails: a message that does not fit is refused whole.
  * Not here: the socket.
  */
@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "agent/self.h"
+#include "agent/core/self.h"
+#include "agent/server.h"
 
 /* Puts a head, a first part and a second in; reserve bytes must stay free behind them. */
 bool pb_outbox_put(struct pb_outbox *o, enum pb_wire_type type, uint32_t id, const void *first,

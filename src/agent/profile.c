@@ -5,25 +5,16 @@
 #include "agent/collect/collect.h"
 #include "agent/collect/torch/count.h"
 #include "agent/collect/torch/events.h"
-#include "agent/self.h"
+#include "agent/core/self.h"
 #include "base/clock.h"
 #include "store/tables/python_profile_ops.h"
 #include "store/tables/table.h"
 
-static const struct pb_column_spec columns[] = {PB_PYTHON_PROFILE_OPS(PB_TABLE_COLUMN)};
+PB_TABLE_COLUMNS(PB_PYTHON_PROFILE_OPS);
 static const struct pb_ring_spec table = {
-    .name = PB_PYTHON_PROFILE_OPS_NAME,
-    .doc = PB_PYTHON_PROFILE_OPS_DOC,
-    .columns = columns,
-    .ncolumns = sizeof columns / sizeof *columns,
+    PB_TABLE_SPEC(PB_PYTHON_PROFILE_OPS_NAME, PB_PYTHON_PROFILE_OPS_DOC),
     .rows = 4096,
     .flags = PB_RING_KEEP,
-};
-enum {
-#define X(name, type, unit, doc) AT_##name,
-    PB_PYTHON_PROFILE_OPS(X)
-#undef X
-        NCOLUMNS
 };
 
 static struct _object *call_listen(struct _object *module, struct _object *args)
@@ -66,6 +57,17 @@ static struct _object *call_count(struct _object *module, struct _object *args)
     return self->py.Py_BuildValue("L", n);
 }
 
+static struct _object *call_place(struct _object *module, struct _object *args)
+{
+    struct pb_self *self = pb_self();
+    int64_t step, collectives;
+
+    (void)module;
+    (void)args;
+    pb_torch_place(self, &step, &collectives);
+    return self->py.Py_BuildValue("(LL)", (long long)step, (long long)collectives);
+}
+
 static struct _object *call_row(struct _object *module, struct _object *args)
 {
     struct pb_self *self = pb_self();
@@ -102,6 +104,7 @@ struct pb_py_method *pb_profile_methods(void)
         {"torch_listen", call_listen, PB_PY_VARARGS, NULL},
         {"torch_profiled", call_profiled, PB_PY_VARARGS, NULL},
         {"torch_count", call_count, PB_PY_VARARGS, NULL},
+        {"torch_place", call_place, PB_PY_VARARGS, NULL},
         {"profile_row", call_row, PB_PY_VARARGS, NULL},
         {NULL, NULL, 0, NULL},
     };

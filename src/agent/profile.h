@@ -17,6 +17,7 @@
  *   torch_profiled(bool)                     see pb_torch_set_profiled
  *   torch_count(begin=None) -> int           operations since torch_count(True), -1: not to be
  *                                            counted; torch_count(False) ends it
+ *   torch_place() -> (step, collectives)     see pb_torch_place
  *   profile_row(steps, op, shapes, calls, self_cpu, cpu, self_device, device)
  *                                            appends to python.profile_ops
  */

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/chores.h"
 #include "agent/collect/audit.h"
+#include "agent/core/gil_tasks.h"
 #include "agent/jobs.h"
 #include "agent/lifecycle.h"
 #include "agent/outbox.h"
@@ -53,10 +53,11 @@ static void handle_status(struct pb_self *self, struct pb_client *c)
     int clients = 0, more;
 
     for (int i = 0; i < PB_CLIENTS; i++)
-        clients += self->clients[i].fd >= 0;
+        clients += self->server->clients[i].fd >= 0;
     more = snprintf(text + n, sizeof text - n,
                     "home=%s\nclients=%d\nevaluations=%d\nserved=%llu\nuptime_ms=%llu\n%s%s%s",
-                    self->home, clients, pb_jobs_count(self), (unsigned long long)self->served,
+                    self->home, clients, pb_jobs_count(self),
+                    (unsigned long long)self->server->served,
                     (unsigned long long)((pb_clock_ns() - self->started_ns) / 1000000),
                     self->env_note[0] ? "ignored=" : "", self->env_note,
                     self->env_note[0] ? "\n" : "");
@@ -133,7 +134,7 @@ static void handle_config(struct pb_self *self, struct pb_client *c)
         pb_jobs_answer(self, c, c->in.head.id, PB_WIRE_REFUSED, err.msg);
         return;
     }
-    pb_lifecycle_take_settings(self, &copy);
+    pb_lifecycle_apply_settings(self, &copy);
     if (c->in.head.len)
         config_lines(self, c, &copy, true, &err);
     else
@@ -228,7 +229,7 @@ void pb_requests_handle(struct pb_self *self, struct pb_client *c)
 void pb_requests_leave(struct pb_self *self)
 {
     pb_jobs_break_all(self);
-    pb_chores_add(self, PB_CHORE_THROW | PB_CHORE_CLEANUP);
+    pb_gil_task_add(self, PB_GIL_TASK_INTERRUPT | PB_GIL_TASK_CLEANUP);
     /* If the GIL is not to be had, the helper does the rest when it is. */
     for (int i = 0; i < LEAVE_MS && self->helper; i++)
         usleep(1000);

@@ -9,7 +9,8 @@
 #ifndef PB_AGENT_REQUESTS_H
 #define PB_AGENT_REQUESTS_H
 
-#include "agent/self.h"
+#include "agent/core/self.h"
+#include "agent/server.h"
 
 void pb_requests_hello(struct pb_self *self, struct pb_client *c);
 /* The message in c->in is complete. Its memory may be taken over. */

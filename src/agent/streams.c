@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/self.h"
+#include "agent/glue.h"
 
 /* PyCriticalSection. */
 struct critical_section {
@@ -15,7 +15,7 @@ static const char *const names[PB_STREAMS] = {"stdin", "stdout", "stderr"};
 /* The slot of this thread; NULL unless it evaluates. */
 static struct pb_stream_slot *own_slot(struct pb_self *self)
 {
-    struct pb_streams *s = &self->streams;
+    struct pb_streams *s = &self->glue->streams;
     unsigned long ident;
 
     if (!s->busy)
@@ -45,7 +45,7 @@ static struct _object *get_item(const struct pb_py *py, struct _object *dict, co
 /* What the evaluating thread sees; a new reference. */
 static struct _object *view_of(struct pb_self *self, const struct pb_stream_slot *slot, int fd)
 {
-    struct _object *o = slot->own[fd] ? slot->own[fd] : self->streams.stand_in[fd];
+    struct _object *o = slot->own[fd] ? slot->own[fd] : self->glue->streams.stand_in[fd];
 
     self->py.Py_IncRef(o);
     return o;
@@ -79,7 +79,7 @@ static struct _object *call_get(struct _object *number, struct _object *module)
 
     if (fd < 0)
         return NULL;
-    if (slot && module == self->streams.sys)
+    if (slot && module == self->glue->streams.sys)
         return view_of(self, slot, fd);
     dict = py->PyModule_GetDict(module);
     if (!dict)
@@ -93,7 +93,7 @@ static void set_own(struct pb_self *self, struct pb_stream_slot *slot, int fd,
 {
     struct _object *old = slot->own[fd];
 
-    if (value == self->streams.stand_in[fd])
+    if (value == self->glue->streams.stand_in[fd])
         value = NULL;
     self->py.Py_IncRef(value);
     slot->own[fd] = value;
@@ -110,7 +110,7 @@ static struct _object *call_set(struct _object *number, struct _object *args)
 
     if (fd < 0 || !py->PyArg_ParseTuple(args, "OO", &module, &value))
         return NULL;
-    if (slot && module == self->streams.sys) {
+    if (slot && module == self->glue->streams.sys) {
         set_own(self, slot, fd, value);
         return py->Py_BuildValue("");
     }
@@ -151,8 +151,8 @@ static struct _object *call_held(const struct pb_py *py, struct _object *holder,
 }
 
 /* The keywords of print with a stream to print to; *ret_none: there is none, and nothing to do. */
-static struct _object *with_file(struct pb_self *self, const struct pb_stream_slot *slot,
-                                 struct _object *keywords, bool *ret_none)
+static struct _object *print_keywords(struct pb_self *self, const struct pb_stream_slot *slot,
+                                      struct _object *keywords, bool *ret_none)
 {
     const struct pb_py *py = &self->py;
     struct _object *all = keywords ? py->PyDict_Copy(keywords) : py->PyDict_New();
@@ -184,7 +184,7 @@ static struct _object *call_print(struct _object *holder, struct _object *args,
 
     if (!slot)
         return call_held(py, holder, "real", args, keywords);
-    all = with_file(self, slot, keywords, &none);
+    all = print_keywords(self, slot, keywords, &none);
     if (all)
         result = none ? py->Py_BuildValue("") : call_held(py, holder, "ours", args, all);
     py->Py_DecRef(all);
@@ -217,8 +217,8 @@ static struct _object *call_claim(struct _object *module, struct _object *args)
     for (int i = 0; i < PB_STREAM_SLOTS && !good; i++) {
         unsigned long none = 0;
 
-        good = atomic_compare_exchange_strong(&self->streams.slots[i].ident, &none, ident);
-        self->streams.busy += good;
+        good = atomic_compare_exchange_strong(&self->glue->streams.slots[i].ident, &none, ident);
+        self->glue->streams.busy += good;
     }
     return self->py.Py_BuildValue("i", good);
 }
@@ -244,7 +244,7 @@ static struct _object *call_release(struct _object *module, struct _object *args
         py->Py_DecRef(own);
     }
     slot->ident = 0;
-    self->streams.busy--;
+    self->glue->streams.busy--;
     return left;
 }
 
@@ -262,7 +262,7 @@ static struct _object *call_stand_in(struct _object *module, struct _object *arg
     if (fd < 0 || fd >= PB_STREAMS)
         return no_attribute(py);
     py->Py_IncRef(stream);
-    self->streams.stand_in[fd] = stream;
+    self->glue->streams.stand_in[fd] = stream;
     return py->Py_BuildValue("");
 }
 
@@ -360,8 +360,8 @@ bool pb_streams_add(struct pb_self *self, struct _object *dict)
 {
     const struct pb_py *py = &self->py;
 
-    if (!self->streams.sys)
-        self->streams.sys = py->PyImport_ImportModule("sys");
+    if (!self->glue->streams.sys)
+        self->glue->streams.sys = py->PyImport_ImportModule("sys");
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         struct _object *f = py->PyCFunction_NewEx(&given[i], NULL, NULL);
         bool good = f && py->PyDict_SetItemString(dict, given[i].name, f) == 0;
@@ -370,13 +370,13 @@ bool pb_streams_add(struct pb_self *self, struct _object *dict)
         if (!good)
             return false;
     }
-    return self->streams.sys != NULL;
+    return self->glue->streams.sys != NULL;
 }
 
 /* No interpreter yet: what the slots of gone threads refer to is never freed. */
 void pb_streams_after_fork(struct pb_self *self)
 {
-    struct pb_streams *s = &self->streams;
+    struct pb_streams *s = &self->glue->streams;
     unsigned long ident = s->busy ? self->py.PyThread_get_thread_ident() : 0;
     int busy = 0;
 

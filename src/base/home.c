@@ -59,12 +59,12 @@ struct lookup {
     char best[PB_HOME_MAX];
 };
 
-static bool is_spare(const char *name, const char *prefix)
+static bool is_random_name(const char *name, const char *prefix)
 {
     size_t len = strlen(prefix);
 
-    return strncmp(name, prefix, len) == 0 && strlen(name + len) == PB_HOME_SPARE &&
-           strspn(name + len, "0123456789abcdef") == PB_HOME_SPARE;
+    return strncmp(name, prefix, len) == 0 && strlen(name + len) == PB_HOME_RANDOM &&
+           strspn(name + len, "0123456789abcdef") == PB_HOME_RANDOM;
 }
 
 static bool compare_name(int root, const char *name, void *arg)
@@ -72,7 +72,7 @@ static bool compare_name(int root, const char *name, void *arg)
     struct lookup *l = arg;
     int fd;
 
-    if (!is_spare(name, l->prefix) || strcmp(name, l->after) <= 0 ||
+    if (!is_random_name(name, l->prefix) || strcmp(name, l->after) <= 0 ||
         (l->best[0] && strcmp(name, l->best) >= 0))
         return true;
     fd = open_checked(root, name, l->owner);
@@ -113,7 +113,7 @@ int pb_home_next(char path[PB_HOME_MAX], const char *root, uid_t name, uid_t own
 }
 
 /* A folder with a name that nobody can have taken before. */
-static int create_spare(char path[PB_HOME_MAX], const char *root, uid_t uid)
+static int create_random(char path[PB_HOME_MAX], const char *root, uid_t uid)
 {
     for (int i = 0; i < 5; i++) {
         uint64_t secret = 0;
@@ -145,7 +145,7 @@ int pb_home_user_create(char path[PB_HOME_MAX], const char *root, uid_t uid)
         return -errno;
     fd = open_checked(AT_FDCWD, path, uid);
     /* Somebody else was there first, with a folder, a link or whatever. */
-    return fd >= 0 || fd == -ENOENT ? fd : create_spare(path, root, uid);
+    return fd >= 0 || fd == -ENOENT ? fd : create_random(path, root, uid);
 }
 
 void pb_home_user_path(char buf[PB_HOME_MAX], const char *root, uid_t uid)
@@ -259,7 +259,8 @@ static bool is_ours(const char *name)
 {
     return pb_home_is_ring(name) || strncmp(name, PB_HOME_META, sizeof PB_HOME_META - 1) == 0 ||
            strncmp(name, PB_HOME_STATUS, sizeof PB_HOME_STATUS - 1) == 0 ||
-           strcmp(name, PB_HOME_END) == 0;
+           strncmp(name, PB_HOME_PROGRESS, sizeof PB_HOME_PROGRESS - 1) == 0 ||
+           strcmp(name, PB_HOME_CRASH) == 0 || strcmp(name, PB_HOME_END) == 0;
 }
 
 static bool erase_file(int fd, const char *name, void *arg)

@@ -13,7 +13,7 @@
  * owner and mode. Nobody but that user can make such a folder, so nobody can be in its place.
  *
  *     <root>/probing-<uid>/<pid>-<starttime>/control
- *                                            meta, status
+ *                                            meta, status, progress, crash
  *                                            <schema>.<table>.<generation>.ring
  */
 #ifndef PB_BASE_HOME_H
@@ -24,12 +24,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { PB_HOME_MAX = 96, PB_HOME_SPARE = 16 /* digits of a random name */ };
+enum { PB_HOME_MAX = 96, PB_HOME_RANDOM = 16 /* digits of a random name */ };
 
 #define PB_HOME_SOCKET "control"
 #define PB_HOME_NODE "node-" /* what the socket of a node begins with, in the user's folder */
 #define PB_HOME_META "meta"
 #define PB_HOME_STATUS "status"
+#define PB_HOME_PROGRESS "progress" /* where a training process is right now: store/progress.h */
+#define PB_HOME_CRASH "crash" /* room for the record of a crash: store/crash.h */
 #define PB_HOME_END "end" /* when and how the process ended, by a node that saw it */
 #define PB_HOME_RING ".ring" /* how the name of a table's file ends */
 
@@ -54,7 +56,7 @@ int pb_home_check(int fd, uid_t uid);
 int pb_home_create(char path[PB_HOME_MAX], const char *root, uid_t uid, pid_t pid, uint64_t start);
 /* Removes socket, folder and the user's folder; one with something else in it stays. */
 void pb_home_remove(const char *path);
-/* The same, and the tables with it. */
+/* Removes the tables in the folder, then as pb_home_remove. */
 void pb_home_erase(const char *path);
 /* Calls each for the files in a folder; ends when one says false. Nothing is allocated. */
 void pb_home_list(int fd, bool (*each)(int fd, const char *name, void *arg), void *arg);
@@ -76,7 +78,7 @@ uint64_t pb_home_start_time(pid_t pid);
 /* What stays of the tables of ended processes. */
 struct pb_home_keep {
     int64_t seconds; /* since they were last written */
-    int64_t bytes;   /* of all together; never more than a quarter of the file system */
+    int64_t bytes;   /* bytes of all together; never more than a quarter of the file system */
 };
 
 /*

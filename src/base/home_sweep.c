@@ -96,7 +96,7 @@ struct remains {
     int64_t bytes, last_s;
 };
 
-static bool look_at_file(int fd, const char *name, void *arg)
+static bool examine_file(int fd, const char *name, void *arg)
 {
     struct remains *r = arg;
     struct stat st;
@@ -110,13 +110,13 @@ static bool look_at_file(int fd, const char *name, void *arg)
     return !r->first_only || !r->rings;
 }
 
-static void look_at_folder(int user, const char *name, struct remains *r)
+static void examine_folder(int user, const char *name, struct remains *r)
 {
     int fd = openat(user, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     if (fd < 0)
         return;
-    pb_home_list(fd, look_at_file, r);
+    pb_home_list(fd, examine_file, r);
     close(fd);
 }
 
@@ -142,7 +142,7 @@ static void drop_silent_socket(struct sweep *s, int user, const char *name)
         s->removed++;
 }
 
-static bool visit(int user, const char *name, void *arg)
+static bool sweep_folder(int user, const char *name, void *arg)
 {
     struct sweep *s = arg;
     struct remains r = {.first_only = !s->keep};
@@ -153,7 +153,7 @@ static bool visit(int user, const char *name, void *arg)
         drop_silent_socket(s, user, name);
     if (!is_dead(s, user, name))
         return true;
-    look_at_folder(user, name, &r);
+    examine_folder(user, name, &r);
     if (!r.rings || (s->keep && time(NULL) - r.last_s > s->keep->seconds)) {
         erase(s, name);
         return true;
@@ -182,13 +182,13 @@ static void sweep_user(struct sweep *s, int user)
 {
     s->bytes = 0;
     s->oldest[0] = '\0';
-    pb_home_list(user, visit, s);
+    pb_home_list(user, sweep_folder, s);
     for (int i = 0; i < ROUNDS && s->keep && s->oldest[0] && s->bytes > most_bytes(user, s->keep);
          i++) {
         erase(s, s->oldest);
         s->bytes = 0;
         s->oldest[0] = '\0';
-        pb_home_list(user, visit, s);
+        pb_home_list(user, sweep_folder, s);
     }
 }
 

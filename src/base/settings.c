@@ -6,8 +6,8 @@
 #include <string.h>
 
 const struct pb_setting pb_setting_list[PB_SETTING_COUNT] = {
-#define PB_SETTING(id, name, type, otherwise, least, most, doc)                                  \
-    {name, type, otherwise, least, most, doc},
+#define PB_SETTING(id, name, type, default_value, min, max, doc)                                   \
+    {name, type, default_value, min, max, doc},
 #include "base/settings.def"
 #undef PB_SETTING
 };
@@ -16,13 +16,21 @@ enum pb_setting_whose pb_settings_whose(int index)
 {
     switch ((enum pb_setting_id)index) {
     case PB_SET_SAMPLE_INTERVAL:
+    case PB_SET_PROFILE_BUDGET:
     case PB_SET_QUERY_TIMEOUT:
     case PB_SET_QUERY_MEMORY:
     case PB_SET_HISTORY_DELAY:
     case PB_SET_RETENTION_DAYS:
     case PB_SET_RETENTION:
+    case PB_SET_LAKE_PATH:
+    case PB_SET_LAKE_DELAY:
+    case PB_SET_LAKE_MERGE:
     case PB_SET_SERVE_IDLE:
     case PB_SET_STACKS_NATIVE:
+    case PB_SET_SERVE_PLAIN:
+    case PB_SET_CLUSTER_PORT:
+    case PB_SET_CLUSTER_INTERVAL:
+    case PB_SET_CLUSTER_MAX_MB:
         return PB_OF_NODE;
     case PB_SET_STORE_KEEP_HOURS:
     case PB_SET_STORE_KEEP:
@@ -36,7 +44,7 @@ void pb_settings_init(struct pb_settings *s)
 {
     memset(s->text, 0, sizeof s->text);
     for (int i = 0; i < PB_SETTING_COUNT; i++)
-        s->v[i] = pb_setting_list[i].otherwise;
+        s->v[i] = pb_setting_list[i].default_value;
 }
 
 int pb_settings_find(const char *key, size_t len)
@@ -114,7 +122,7 @@ static const char *choice_at(const struct pb_setting *set, int64_t number, size_
 
 static bool parse_choice(const struct pb_setting *set, const char *text, size_t len, int64_t *ret)
 {
-    for (int64_t i = set->least; i <= set->most; i++) {
+    for (int64_t i = set->min; i <= set->max; i++) {
         size_t n;
         const char *word = choice_at(set, i, &n);
 
@@ -151,7 +159,7 @@ static bool parse_value(const struct pb_setting *set, const char *text, size_t l
             return false;
         *ret /= 1000;
     }
-    return *ret >= set->least && *ret <= set->most;
+    return *ret >= set->min && *ret <= set->max;
 }
 
 size_t pb_settings_format(int index, int64_t value, char buf[PB_SETTING_VALUE_MAX])
@@ -183,7 +191,7 @@ size_t pb_settings_format(int index, int64_t value, char buf[PB_SETTING_VALUE_MA
 int pb_settings_parse(int index, const char *text, size_t len, int64_t *ret, struct pb_err *err)
 {
     const struct pb_setting *set = &pb_setting_list[index];
-    char least[PB_SETTING_VALUE_MAX], most[PB_SETTING_VALUE_MAX];
+    char min[PB_SETTING_VALUE_MAX], max[PB_SETTING_VALUE_MAX];
     int64_t v;
 
     if (parse_value(set, text, len, &v)) {
@@ -201,10 +209,10 @@ int pb_settings_parse(int index, const char *text, size_t len, int64_t *ret, str
     if (set->type == PB_CHOICE)
         return pb_err_set(err, PB_USAGE, "%s: '%.*s' is not one of %s", set->name, (int)len, text,
                           choices_of(set));
-    pb_settings_format(index, set->least, least);
-    pb_settings_format(index, set->most, most);
+    pb_settings_format(index, set->min, min);
+    pb_settings_format(index, set->max, max);
     return pb_err_set(err, PB_USAGE, "%s: '%.*s' is not a %s from %s to %s", set->name, (int)len,
-                      text, set->type == PB_COUNT ? "whole number" : "number", least, most);
+                      text, set->type == PB_COUNT ? "whole number" : "number", min, max);
 }
 
 /* Which of the texts, in the order of the list. */

@@ -32,12 +32,12 @@ enum pb_audit_eval { PB_AUDIT_FULL, PB_AUDIT_HASH, PB_AUDIT_OFF };
 struct pb_setting {
     const char *name;
     enum pb_setting_type type;
-    int64_t otherwise, least, most;
+    int64_t default_value, min, max;
     const char *doc;
 };
 
 enum pb_setting_id {
-#define PB_SETTING(id, name, type, otherwise, least, most, doc) PB_SET_##id,
+#define PB_SETTING(id, name, type, default_value, min, max, doc) PB_SET_##id,
 #include "base/settings.def"
 #undef PB_SETTING
     PB_SETTING_COUNT
@@ -45,8 +45,8 @@ enum pb_setting_id {
 
 enum {
     PB_SETTING_NAME_MAX = 64,
-    PB_SETTING_VALUE_MAX = 128, /* of a text with its end */
-    PB_SETTING_TEXTS = 2,       /* settings of that type */
+    PB_SETTING_VALUE_MAX = 256, /* size of a text with its end */
+    PB_SETTING_TEXTS = 5,       /* settings of that type */
 };
 
 /* In the order of settings.def. */
@@ -66,14 +66,14 @@ void pb_settings_init(struct pb_settings *s);
 int pb_settings_find(const char *key, size_t len);
 /* Checks a value of len bytes. */
 int pb_settings_parse(int index, const char *text, size_t len, int64_t *ret, struct pb_err *err);
-/* The same, and keeps it. */
+/* Checks a value of len bytes and keeps it. */
 int pb_settings_set(struct pb_settings *s, int index, const char *text, size_t len,
                     struct pb_err *err);
-/* Of a setting that is a text. */
+/* The value of a setting that is a text. */
 const char *pb_settings_text(const struct pb_settings *s, int index);
 /* Writes the value as it would be typed; returns its length. */
 size_t pb_settings_show(const struct pb_settings *s, int index, char buf[PB_SETTING_VALUE_MAX]);
-/* The same of a value, which is no text. */
+/* Writes a value of a setting that is no text; returns its length. */
 size_t pb_settings_format(int index, int64_t value, char buf[PB_SETTING_VALUE_MAX]);
 /* "key=value" of len bytes; what stands around the two is ignored when it is blank. */
 int pb_settings_apply(struct pb_settings *s, const char *line, size_t len, struct pb_err *err);

@@ -33,7 +33,7 @@ static bool good_head(const struct pb_wire_head *h, bool from_tool)
     return false;
 }
 
-void *pb_wire_want(struct pb_wire_in *in, size_t *ret_len)
+void *pb_wire_buffer(struct pb_wire_in *in, size_t *ret_len)
 {
     if (in->got < sizeof in->head) {
         *ret_len = sizeof in->head - in->got;
@@ -43,7 +43,7 @@ void *pb_wire_want(struct pb_wire_in *in, size_t *ret_len)
     return in->body + (in->got - sizeof in->head);
 }
 
-enum pb_wire_step pb_wire_took(struct pb_wire_in *in, size_t n, bool from_tool)
+enum pb_wire_step pb_wire_received(struct pb_wire_in *in, size_t n, bool from_tool)
 {
     bool in_head = in->got < sizeof in->head;
 

@@ -97,7 +97,7 @@ struct pb_wire_done {
 
 /*
  * A message on its way in. The owner reads from its socket into what
- * pb_wire_want names and reports with pb_wire_took; the memory for a body is
+ * pb_wire_buffer names and reports with pb_wire_received; the memory for a body is
  * the owner's too. Start zeroed, and with pb_wire_next after each message.
  */
 struct pb_wire_in {
@@ -113,9 +113,9 @@ enum pb_wire_step {
     PB_WIRE_BAD,     /* close the connection */
 };
 
-void *pb_wire_want(struct pb_wire_in *in, size_t *ret_len);
+void *pb_wire_buffer(struct pb_wire_in *in, size_t *ret_len);
 /* from_tool: the messages that a tool sends are fine, else those of an agent. */
-enum pb_wire_step pb_wire_took(struct pb_wire_in *in, size_t n, bool from_tool);
+enum pb_wire_step pb_wire_received(struct pb_wire_in *in, size_t n, bool from_tool);
 void pb_wire_next(struct pb_wire_in *in);
 
 _Static_assert(sizeof(struct pb_wire_head) == 16, "head layout");

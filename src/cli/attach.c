@@ -40,9 +40,11 @@ const struct pb_cmd pb_cmd_attach = {
                "      timeout: 5           # the setting eval.timeout\n"
                "    agent.follow_forks: off\n"
                "\n"
-               "The file is checked before the process is touched; a key that does not exist or a\n"
-               "value out of its limits is an error. If the agent is there already, the settings\n"
-               "are applied to it. `probing config` lists what can be set.",
+               "Lists, {flow style}, anchors and references (*usual, <<: *usual) may be used;\n"
+               "keys that start with x- are there to be referred to. The file is checked before\n"
+               "the process is touched; a key that does not exist or a value out of its limits\n"
+               "is an error. If the agent is there already, the settings are applied to it.\n"
+               "`probing config` lists what can be set.",
     .options = options,
     .positionals = positionals,
     .target = PB_TARGET_OPTIONAL,
@@ -70,7 +72,7 @@ static int find_target(struct pb_ctx *ctx)
         return pb_err_set(&ctx->err, PB_USAGE, "two targets: '%s' and '%s'", ctx->target,
                           ctx->args[0]);
     ctx->target = ctx->args[0];
-    return pb_target_resolve(ctx);
+    return pb_cli_target_resolve(ctx);
 }
 
 /* A file for a process that names what only the node acts on would do half of what it says. */

@@ -28,10 +28,20 @@ const struct pb_opt pb_opts_global[] = {
      .type = PB_OPT_STR,
      .arg = "FILE",
      .help = "Where the token is (default: $PROBING_TOKEN, then your own)"},
+    {.name = "cluster", .help = "All machines of the cluster: the same as cluster in front"},
+    {.name = "plain", .help = "Speak to a remote node without TLS: others on the way can read it"},
     {.name = "store",
      .type = PB_OPT_STR,
      .arg = "DIR",
      .help = "Look at a copied folder of tables, not at this machine"},
+    {.name = "core",
+     .type = PB_OPT_STR,
+     .arg = "FILE",
+     .help = "Look at a core file, not at a process: backtrace, memory --heap"},
+    {.name = "exe",
+     .type = PB_OPT_STR,
+     .arg = "PATH",
+     .help = "With --core from another machine: the program's file, or a folder with its files"},
     {.name = "verbose", .letter = 'v', .help = "Say more: how things were found and measured"},
     {.name = "help", .letter = 'h', .help = "Print help"},
     {.name = "version", .letter = 'V', .help = "Print version"},
@@ -90,25 +100,25 @@ bool pb_opt_flag(const struct pb_ctx *ctx, const char *name)
     return value_of(ctx, name) != NULL;
 }
 
-const char *pb_opt_str(const struct pb_ctx *ctx, const char *name, const char *otherwise)
+const char *pb_opt_str(const struct pb_ctx *ctx, const char *name, const char *default_value)
 {
     const struct pb_opt_value *v = value_of(ctx, name);
 
-    return v ? v->str : otherwise;
+    return v ? v->str : default_value;
 }
 
-long pb_opt_int(const struct pb_ctx *ctx, const char *name, long otherwise)
+long pb_opt_int(const struct pb_ctx *ctx, const char *name, long default_value)
 {
     const struct pb_opt_value *v = value_of(ctx, name);
 
-    return v ? (long)v->num : otherwise;
+    return v ? (long)v->num : default_value;
 }
 
-double pb_opt_num(const struct pb_ctx *ctx, const char *name, double otherwise)
+double pb_opt_num(const struct pb_ctx *ctx, const char *name, double default_value)
 {
     const struct pb_opt_value *v = value_of(ctx, name);
 
-    return v ? v->num : otherwise;
+    return v ? v->num : default_value;
 }
 
 void pb_ctx_notice(const struct pb_ctx *ctx, const char *text)

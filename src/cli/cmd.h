@@ -61,11 +61,13 @@ enum pb_target_need {
 enum pb_job_use {
     PB_JOB_REFUSED,  /* looks at one process */
     PB_JOB_EACH,     /* runs once for each; its answer names the process */
-    PB_JOB_TITLED,   /* the same, with a line about the process in front of each answer */
+    PB_JOB_TITLED,   /* runs once for each, with a line about the process in front */
     PB_JOB_TOGETHER, /* PB_TARGET_SCOPE: one question about all */
 };
 
 struct pb_ctx;
+
+enum { PB_CMD_LATELY_S = 600 };
 
 struct pb_cmd {
     const char *name;
@@ -73,11 +75,18 @@ struct pb_cmd {
     const char *summary; /* one line, no full stop */
     const char *details; /* paragraphs for help and the manual, or NULL */
     const struct pb_opt *options;            /* ends with a NULL name; NULL for none */
-    const struct pb_positional *positionals; /* the same */
+    const struct pb_positional *positionals; /* ends with a NULL name; NULL for none */
     enum pb_target_need target;
     enum pb_job_use job;
     bool remote; /* a process at host:port will do as well: ctx->remote. PB_TARGET_SCOPE: always */
+    bool direct; /* prints while it runs: what stands above its output goes out before */
+    bool whole_cluster; /* asks about all ranks at once by itself, where there are several */
+    bool one_apart; /* of whole_cluster: a single rank is asked for at its own node */
     bool stored; /* --store will do as well. PB_TARGET_SCOPE: always */
+    bool lately; /* of a job also those that ended in the last minutes (PB_CMD_LATELY_S) */
+    bool core;   /* --core will do as well: ctx->core, and no target */
+    /* Of several processes: once, before it runs for each, which is for all of them at once. */
+    int (*prepare)(struct pb_ctx *ctx);
     const char *examples; /* lines of "command  # what it does", or NULL */
     bool hidden;
     int (*run)(struct pb_ctx *ctx);
@@ -95,6 +104,7 @@ struct pb_ctx_process {
     pid_t pid;
     long rank; /* -1 when its environment does not tell */
     const char *command;
+    const char *host, *remote, *scope; /* a rank on another machine: its node; else NULL */
 };
 
 struct pb_ctx {
@@ -106,11 +116,22 @@ struct pb_ctx {
     pid_t pid;          /* the process on this machine that it names, 0 for none */
     const char *remote; /* the node that it names, "host:port", or NULL for this machine's */
     const char *scope;  /* for a node: "1234", "1234-567", or NULL: what that node takes for it */
+    bool cluster;             /* --cluster, or ranks as target: all nodes are meant */
+    const char *ranks, *of_job; /* ranks of the cluster, "0-7", and their job's name; or NULL */
     struct pb_ctx_process *job; /* njob of them that the command runs for, one after the other */
     size_t njob;
+    const struct pb_ctx_process *chosen; /* the one of them that it runs for now, or NULL */
+    const char *agreed; /* what cmd->prepare found for all of them, or NULL */
+    double agreed_s;    /* seconds until then */
     const char *token, *token_file; /* --token, --token-file: for a remote node */
+    bool plain;                     /* --plain: without TLS */
     const char *store;              /* --store: a copied folder instead of a node */
+    int64_t hours[2];               /* the part of a lake that is read; 0, 0: all */
+    const char *core;               /* --core: a core file instead of a process */
+    const char *exe;                /* --exe: file or folder with what it had mapped, or NULL */
     bool verbose;
+    int exit_code;    /* exit status of a command that succeeds: 0, or what it has to say by it */
+    bool partial;     /* some node of the cluster did not answer: main() says so likewise */
     bool interrupted; /* Ctrl-C ended it: main() says so by its exit code */
     const char *command_line; /* as typed, quoted for a shell: the hint after "sudo" */
     struct pb_print out;      /* stdout; flushed by main() when run() returns */
@@ -121,9 +142,9 @@ struct pb_ctx {
 
 /* Values by long name. An option that was not given is false, or the default passed in. */
 bool pb_opt_flag(const struct pb_ctx *ctx, const char *name);
-const char *pb_opt_str(const struct pb_ctx *ctx, const char *name, const char *otherwise);
-long pb_opt_int(const struct pb_ctx *ctx, const char *name, long otherwise);
-double pb_opt_num(const struct pb_ctx *ctx, const char *name, double otherwise);
+const char *pb_opt_str(const struct pb_ctx *ctx, const char *name, const char *default_value);
+long pb_opt_int(const struct pb_ctx *ctx, const char *name, long default_value);
+double pb_opt_num(const struct pb_ctx *ctx, const char *name, double default_value);
 
 /* One line on stderr that is no error: "no Python processes". */
 void pb_ctx_notice(const struct pb_ctx *ctx, const char *text);

@@ -26,6 +26,12 @@ const struct pb_cmd pb_cmd_completion = {
     .run = run,
 };
 
+/*
+ * Numbers alone: other fields are what strangers name their programs, may hold ends of lines, and
+ * bash expands the words that it completes from.
+ */
+#define LIST_PIDS "probing list -f csv 2>/dev/null | sed -n 's/^\\([0-9][0-9]*\\),.*/\\1/p'"
+
 typedef void each_option(struct pb_buf *b, const struct pb_cmd *cmd, const struct pb_opt *o);
 
 /* A command's own options, then those of all. */
@@ -158,7 +164,7 @@ static void print_bash(struct pb_buf *b)
         bash_words(b, *c);
     pb_buf_puts(b, "    esac\n"
                    "    if [[ -z $cmd && $cur == [0-9]* ]] || [[ $prev == --target ]]; then\n"
-                   "        words=$(probing list -f csv 2>/dev/null | sed '1d; s/,.*//')\n"
+                   "        words=$(" LIST_PIDS ")\n"
                    "    fi\n"
                    "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
                    "}\n"
@@ -218,8 +224,7 @@ static void print_zsh(struct pb_buf *b)
         zsh_words(b, *c);
     pb_buf_puts(b, "    esac\n"
                    "    if [[ -z $cmd ]]; then\n"
-                   "        compadd -- ${(f)\"$(probing list -f csv 2>/dev/null | "
-                   "sed '1d; s/,.*//')\"}\n"
+                   "        compadd -- ${(f)\"$(" LIST_PIDS ")\"}\n"
                    "    fi\n"
                    "}\n"
                    "if [[ $funcstack[1] == _probing ]]; then\n"

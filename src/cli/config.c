@@ -7,7 +7,8 @@
 #include "cli/cmd.h"
 #include "cli/link.h"
 #include "cli/nodelink.h"
-#include "cli/nodestart.h"
+#include "node/serve/serve.h"
+#include "host/json_write.h"
 #include "host/nearest.h"
 #include "show/table.h"
 
@@ -46,15 +47,10 @@ const struct pb_cmd pb_cmd_config = {
 
 static int unknown(struct pb_ctx *ctx, const char *key)
 {
-    struct pb_nearest near;
-    const char *best;
+    const char *best = pb_nearest_setting(key);
 
     if (strncmp(key, "probing.", 8) == 0)
         key += 8;
-    near = (struct pb_nearest)PB_NEAREST_INIT(key);
-    for (int i = 0; i < PB_SETTING_COUNT; i++)
-        pb_nearest_offer(&near, pb_setting_list[i].name);
-    best = pb_nearest_result(&near);
     return pb_err_set(&ctx->err, PB_USAGE, "no setting '%s'%s%s", key,
                       best ? "; nearest: " : "; probing config lists them", best ? best : "");
 }
@@ -134,7 +130,7 @@ static const char *default_of(struct pb_ctx *ctx, int index)
 {
     char value[PB_SETTING_VALUE_MAX];
 
-    pb_settings_format(index, pb_setting_list[index].otherwise, value);
+    pb_settings_format(index, pb_setting_list[index].default_value, value);
     return pb_arena_strdup(&ctx->arena, value);
 }
 
@@ -192,7 +188,7 @@ static void write_set(struct pb_ctx *ctx, struct pb_buf *body)
 }
 
 /* The settings in a node's answer, as the lines that an agent would send. */
-static int take_settings(struct pb_ctx *ctx, const struct pb_buf *answer, struct pb_buf *shown)
+static int parse_settings(struct pb_ctx *ctx, const struct pb_buf *answer, struct pb_buf *shown)
 {
     struct pb_json body;
     const struct pb_json *v;
@@ -210,12 +206,12 @@ static int take_settings(struct pb_ctx *ctx, const struct pb_buf *answer, struct
 static int ask_node(struct pb_ctx *ctx, bool sets, struct pb_buf *shown)
 {
     struct pb_buf body = PB_BUF_INIT, answer = PB_BUF_INIT;
-    struct pb_nodeplace place;
+    struct pb_serve_paths paths;
     struct pb_nodelink n = {0};
     int rc = 0;
 
     if (!sets && !ctx->remote &&
-        (pb_nodeplace_find(&place, NULL) < 0 || !pb_nodeplace_answers(place.socket)))
+        (pb_serve_paths_find(&paths, NULL) < 0 || !pb_serve_answers(paths.socket)))
         return 0;
     if (pb_nodelink_open(ctx, &n) < 0)
         return -1;
@@ -224,7 +220,7 @@ static int ask_node(struct pb_ctx *ctx, bool sets, struct pb_buf *shown)
     rc = pb_nodelink_ask(ctx, &n, sets ? "POST" : "GET",
                          sets ? "/api/config" : "/api/config?target=all", body.data, &answer);
     if (rc == 0)
-        rc = take_settings(ctx, &answer, shown);
+        rc = parse_settings(ctx, &answer, shown);
     pb_nodelink_close(&n);
     pb_buf_finish(&body);
     pb_buf_finish(&answer);

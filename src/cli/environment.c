@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/settings.h"
-#include "cli/nodestart.h"
+#include "node/serve/serve.h"
+#include "host/json_write.h"
 
 /* The value of a setting's variable, or NULL. */
 static const char *value_of(int index, char name[PB_SETTING_NAME_MAX])
@@ -77,14 +78,14 @@ void pb_environment_tell(struct pb_ctx *ctx, struct pb_nodelink *n)
 void pb_environment_tell_running(struct pb_ctx *ctx)
 {
     struct pb_buf body = PB_BUF_INIT;
-    struct pb_nodeplace place;
+    struct pb_serve_paths paths;
     struct pb_nodelink n = {0};
     struct pb_err before = ctx->err;
 
     write_body(&body);
     /* Opening tells it. */
-    if (body.len && pb_nodeplace_find(&place, &ctx->err) == 0 &&
-        pb_nodeplace_answers(place.socket) && pb_nodelink_open(ctx, &n) == 0)
+    if (body.len && pb_serve_paths_find(&paths, &ctx->err) == 0 &&
+        pb_serve_answers(paths.socket) && pb_nodelink_open(ctx, &n) == 0)
         pb_nodelink_close(&n);
     pb_buf_finish(&body);
     ctx->err = before;

@@ -43,6 +43,8 @@ const struct pb_cmd pb_cmd_eval = {
     .options = options,
     .positionals = positionals,
     .target = PB_TARGET_PROCESS,
+    .job = PB_JOB_TITLED,
+    .direct = true,
     .remote = true,
     .examples = "probing 4242 eval 'loss.item()'            # a variable of the script\n"
                 "probing 4242 eval --frame train 'batch.shape'  # of a function that is running\n"
@@ -84,6 +86,8 @@ static int run(struct pb_ctx *ctx)
         pb_buf_puts(&script, ctx->args[0]);
     else if (read_stdin(ctx, &script) < 0)
         goto fail;
+    else if (script.data)
+        ctx->args[0] = pb_arena_strdup(&ctx->arena, script.data); /* for the next rank */
     e.code = script.data ? script.data : "";
     e.len = script.len;
     if (pb_link_open(ctx, &agent) < 0 || pb_link_eval(ctx, &agent, &e, &result, &why) < 0)

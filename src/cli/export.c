@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/destination.h"
+#include "cli/export_trace.h"
 #include "cli/nodelink.h"
-#include "cli/outlet.h"
+#include "cli/times.h"
 
 #define FLUSH_BYTES (256 << 10)
 #define SAY_EVERY_NS 200000000u
@@ -27,6 +30,9 @@ static const struct pb_opt options[] = {
      .help = "how to write rows (default: as the name of the file ends, else parquet)"},
     {.name = "table", .letter = 'T', .type = PB_OPT_MANY, .arg = "TABLE",
      .help = "export this table; may be given several times (default: all that are recorded)"},
+    {.name = "trace", .type = PB_OPT_STR, .arg = "FILE",
+     .help = "instead of rows: what happened when, as tracks, for Perfetto (or Chrome when FILE "
+             "ends in .json); the last 10 min unless --since says otherwise"},
     {.name = "since", .type = PB_OPT_STR, .arg = "TIME",
      .help = "only rows from then on: '2025-08-01 12:00', or 90s, 10min, 2h, 3d ago"},
     {.name = "until", .type = PB_OPT_STR, .arg = "TIME", .help = "only rows before then"},
@@ -51,7 +57,8 @@ const struct pb_cmd pb_cmd_export = {
     .options = options,
     .positionals = positionals,
     .target = PB_TARGET_SCOPE,
-    .examples = "probing export --since 1h -o last-hour             # every table, a folder\n"
+    .examples = "probing 4242 export --trace run.pftrace            # opens in ui.perfetto.dev\n"
+                "probing export --since 1h -o last-hour             # every table, a folder\n"
                 "probing 4242 export -T python.memory -o mem.csv    # one table of one process\n"
                 "probing export 'SELECT * FROM gpu.utilization' -o gpu.parquet\n",
     .run = run,
@@ -61,13 +68,14 @@ const struct pb_cmd pb_cmd_export = {
 struct exporting {
     struct pb_ctx *ctx;
     struct pb_nodelink link;
-    struct pb_outlet output;
+    struct pb_destination output;
     const char *path, *format, *what;
+    const char *folder; /* that `path` is in; NULL: the current one */
     uint64_t bytes, said_ns;
     bool progress;
 };
 
-static void say(struct exporting *e, bool last)
+static void show_progress(struct exporting *e, bool last)
 {
     uint64_t now = pb_clock_ns();
 
@@ -80,7 +88,7 @@ static void say(struct exporting *e, bool last)
         fprintf(stderr, "\r\033[K%s  %.1f MB", e->what, (double)e->bytes / 1e6);
 }
 
-static int take(const void *data, size_t len, void *arg)
+static int write_row(const void *data, size_t len, void *arg)
 {
     struct exporting *e = arg;
     struct pb_print *out = &e->ctx->out;
@@ -89,8 +97,8 @@ static int take(const void *data, size_t len, void *arg)
     e->bytes += len;
     if (out->buf.len < FLUSH_BYTES)
         return 0;
-    say(e, false);
-    if (pb_outlet_flush(&e->output) < 0)
+    show_progress(e, false);
+    if (pb_destination_flush(&e->output) < 0)
         return -1;
     return out->broken;
 }
@@ -100,18 +108,21 @@ static int write_file(struct exporting *e, const char *sql)
     struct pb_ctx *ctx = e->ctx;
     struct pb_question q = {
         .quiet = true,
-        .sql = sql, .format = e->format, .sink = take, .arg = e,
+        .sql = sql,
+        .format = e->format,
+        .sink = write_row,
+        .arg = e,
         .timeout_ms = (int)(pb_opt_num(ctx, "timeout", 3600) * 1000),
     };
     int rc;
 
     e->bytes = 0;
-    if (pb_outlet_open(ctx, &e->output, e->path, false) < 0)
+    if (pb_destination_open(ctx, &e->output, e->path, false) < 0)
         return -1;
     rc = pb_nodelink_query(ctx, &e->link, &q, NULL);
-    if (pb_outlet_close(&e->output, rc == 0) < 0)
+    if (pb_destination_close(&e->output, rc == 0) < 0)
         rc = -1;
-    say(e, true);
+    show_progress(e, true);
     return rc;
 }
 
@@ -125,49 +136,11 @@ static int refuse_existing(struct pb_ctx *ctx, const char *path)
     return pb_err_set(&ctx->err, PB_USAGE, "%s: is there already; --force overwrites it", path);
 }
 
-/* "90s", "10 min", "2h", "3d": seconds, or -1 when it is none of these. */
-static double ago(const char *text)
-{
-    static const struct {
-        const char *name;
-        double seconds;
-    } units[] = {{"s", 1}, {"sec", 1}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}};
-    char *end;
-    double n;
-
-    if (!isdigit((unsigned char)*text))
-        return -1;
-    n = strtod(text, &end);
-    while (*end == ' ')
-        end++;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (strcmp(end, units[i].name) == 0)
-            return n * units[i].seconds;
-    return -1;
-}
-
-/* A time as SQL, or NULL with the error set. */
-static const char *time_sql(struct pb_ctx *ctx, const char *option)
-{
-    const char *text = pb_opt_str(ctx, option, NULL);
-    double seconds = ago(text);
-
-    if (seconds >= 0)
-        return pb_arena_printf(&ctx->arena, "(now() - INTERVAL '%.3f seconds')", seconds);
-    if (strlen(text) >= 10 && text[4] == '-' && text[7] == '-' &&
-        strspn(text, "0123456789-+:. TZ") == strlen(text))
-        return pb_arena_printf(&ctx->arena, "TIMESTAMPTZ '%s'", text);
-    pb_err_set(&ctx->err, PB_USAGE,
-               "--%s: '%s' is no time; write '2025-08-01 12:00' or, for so long ago, 90s, 10min, "
-               "2h, 3d", option, text);
-    return NULL;
-}
-
 static int range_sql(struct pb_ctx *ctx, const char **ret)
 {
     static const struct {
-        const char *option, *compare;
-    } ends[] = {{"since", ">="}, {"until", "<"}};
+        const char *option, *name, *compare;
+    } ends[] = {{"since", "--since", ">="}, {"until", "--until", "<"}};
 
     *ret = "";
     for (int i = 0; i < 2; i++) {
@@ -175,7 +148,7 @@ static int range_sql(struct pb_ctx *ctx, const char **ret)
 
         if (!pb_opt_flag(ctx, ends[i].option))
             continue;
-        at = time_sql(ctx, ends[i].option);
+        at = pb_times_sql(ctx, ends[i].name, pb_opt_str(ctx, ends[i].option, NULL));
         if (!at)
             return -1;
         *ret = pb_arena_printf(&ctx->arena, "%s %s timestamp %s %s", *ret, **ret ? "AND" : "WHERE",
@@ -211,11 +184,11 @@ static int recorded_tables(struct exporting *e, const char *range, char ***ret, 
 static void named_tables(struct pb_ctx *ctx, const char *lines, char ***ret, size_t *ret_n)
 {
     char *copy = pb_arena_strdup(&ctx->arena, lines), *save, *line;
-    size_t most = 1;
+    size_t capacity = 1;
 
     for (const char *p = lines; *p; p++)
-        most += *p == '\n';
-    *ret = PB_NEW_N(&ctx->arena, char *, most);
+        capacity += *p == '\n';
+    *ret = PB_NEW_N(&ctx->arena, char *, capacity);
     *ret_n = 0;
     for (line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
         (*ret)[(*ret_n)++] = line;
@@ -241,6 +214,8 @@ static int report(struct exporting *e)
         return 0;
     for (; size >= 1000 && unit + 1 < sizeof units / sizeof *units; unit++)
         size /= 1000;
+    if (e->folder)
+        pb_print_text(&e->ctx->out, PB_PLAIN, pb_arena_printf(&e->ctx->arena, "%s/", e->folder));
     pb_print_text(&e->ctx->out, PB_PLAIN, e->path);
     pb_print_f(&e->ctx->out, unit ? "  %.1f %s\n" : "  %.0f %s\n", size, units[unit]);
     return pb_print_flush(&e->ctx->out, &e->ctx->err);
@@ -254,37 +229,61 @@ static int export_table(struct exporting *e, const char *table, const char *rang
     return report(e);
 }
 
-static bool is_empty_folder(const char *path)
+static bool is_empty_folder(int fd)
 {
-    DIR *dir = opendir(path);
+    int copy = dup(fd), n = 0;
+    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
     struct dirent *entry;
-    int n = 0;
 
-    if (!dir)
+    if (!dir) {
+        if (copy >= 0)
+            close(copy);
         return false;
+    }
     while ((entry = readdir(dir)))
         n++;
     closedir(dir);
     return n == 2;
 }
 
-static int export_folder(struct exporting *e, char **tables, size_t n, const char *range)
+/* Files are made from within: where the folder's name leads meanwhile does not matter. */
+static int fill_folder(struct exporting *e, char **tables, size_t n, const char *range)
 {
     struct pb_ctx *ctx = e->ctx;
-    const char *folder = e->path;
 
-    if (strcmp(folder, "-") == 0)
-        return pb_err_set(&ctx->err, PB_USAGE, "several tables do not fit on stdout: -o FOLDER");
-    if (mkdir(folder, 0777) < 0 && errno != EEXIST)
-        return pb_err_set(&ctx->err, PB_FAIL, "%s: %s", folder, strerror(errno));
-    if (!is_empty_folder(folder) && refuse_existing(ctx, folder) < 0)
-        return -1;
     for (size_t i = 0; i < n; i++) {
-        e->path = pb_arena_printf(&ctx->arena, "%s/%s.%s", folder, tables[i], e->format);
+        e->path = pb_arena_printf(&ctx->arena, "%s.%s", tables[i], e->format);
         if (export_table(e, tables[i], range) < 0)
             return pb_err_prefix(&ctx->err, "%s", tables[i]);
     }
     return 0;
+}
+
+static int export_folder(struct exporting *e, char **tables, size_t n, const char *range)
+{
+    struct pb_ctx *ctx = e->ctx;
+    int before, fd, rc = -1;
+
+    if (strcmp(e->path, "-") == 0)
+        return pb_err_set(&ctx->err, PB_USAGE, "several tables do not fit on stdout: -o FOLDER");
+    e->folder = e->path;
+    fd = pb_destination_folder(ctx, e->folder);
+    if (fd < 0)
+        return -1;
+    before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (!is_empty_folder(fd) && refuse_existing(ctx, e->folder) < 0)
+        rc = -1;
+    else if (before < 0 || fchdir(fd) < 0)
+        rc = pb_err_set(&ctx->err, PB_FAIL, "%s: %s", e->folder, strerror(errno));
+    else
+        rc = fill_folder(e, tables, n, range);
+    if (before >= 0) {
+        if (fchdir(before) < 0 && rc == 0)
+            rc = pb_err_set(&ctx->err, PB_FAIL, ".: %s", strerror(errno));
+        close(before);
+    }
+    close(fd);
+    return rc;
 }
 
 static int export_tables(struct exporting *e)
@@ -342,6 +341,8 @@ static int run(struct pb_ctx *ctx)
     struct exporting e = {.ctx = ctx, .path = pb_opt_str(ctx, "output", NULL)};
     int rc;
 
+    if (pb_opt_flag(ctx, "trace"))
+        return pb_export_trace(ctx);
     if (!e.path || !*e.path)
         return pb_err_set(&ctx->err, PB_USAGE, "export: where to? -o FILE");
     e.format = pb_opt_str(ctx, "format", format_by_name(e.path));

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "cli/meaning.h"
+#include "cli/synonym.h"
 
 static int run(struct pb_ctx *ctx);
 
@@ -25,7 +25,7 @@ static int run(struct pb_ctx *ctx)
 
     if (ctx->nargs) {
         cmd = pb_cmd_find(ctx->args[0]);
-        meaning = cmd ? NULL : pb_meaning_of(ctx->args[0], false);
+        meaning = cmd ? NULL : pb_synonym_find(ctx->args[0], false);
         if (!cmd)
             return pb_err_set(&ctx->err, PB_USAGE, "help: no command '%s'%s%s", ctx->args[0],
                               meaning ? "; nearest in meaning: " : "", meaning ? meaning : "");

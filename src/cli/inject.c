@@ -1,6 +1,7 @@
 /*
  * probing TARGET inject - load the agent into a running process.
  */
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,10 +9,12 @@
 #include "cli/cmd.h"
 #include "cli/environment.h"
 #include "cli/link.h"
-#include "cli/nodestart.h"
+#include "cli/listen.h"
 #include "host/agent.h"
+#include "host/number.h"
 #include "host/proc.h"
 #include "inject/inject.h"
+#include "node/serve/serve.h"
 
 static int run(struct pb_ctx *ctx);
 
@@ -19,8 +22,9 @@ static const struct pb_opt options[] = {
     {.name = "define", .letter = 'D', .type = PB_OPT_MANY, .arg = "KEY=VALUE",
      .help = "set a setting of the agent; may be given several times"},
     {.name = "pprof", .letter = 'P',
-     .help = "continuous sampling: not in this version; see flamegraph"},
-    {.name = "crash", .letter = 'c', .help = "crash reports: not in this version"},
+     .help = "sample its stacks all the time (-D profile.rate=HZ, default 19), and start the node "
+             "that keeps them; see flamegraph --last"},
+    {.name = "crash", .letter = 'c', .help = "a report of all threads when it crashes: see crashes"},
     {.name = "listen", .letter = 'l', .type = PB_OPT_STR, .arg = "ADDRESS",
      .help = "answer at this address for this process: [HOST]:PORT; see serve"},
     {.name = "force", .help = "try it under a seccomp filter, too, which may end the process"},
@@ -48,6 +52,8 @@ const struct pb_cmd pb_cmd_inject = {
     .examples = "probing 4242 inject                     # then eval, repl, config\n"
                 "probing 4242 inject -D eval.timeout=60  # with a setting\n"
                 "PROBING_SAMPLE_RATE=0.1 probing 4242 inject\n"
+                "probing 4242 inject -P                  # with continuous sampling\n"
+                "probing 4242 inject -c                  # and a report if it crashes\n"
                 "probing job:train.py inject             # all ranks and their workers\n"
                 "probing 4242 inject -l 0.0.0.0:8080     # and reachable from elsewhere\n"
                 "probing host:8080/4242 inject           # through a node elsewhere\n"
@@ -55,20 +61,53 @@ const struct pb_cmd pb_cmd_inject = {
     .run = run,
 };
 
-/* What has nothing behind it is refused, not ignored. */
-static int refuse_empty_options(struct pb_ctx *ctx)
+static bool defines(const char *lines, const char *key)
 {
-    static const struct {
-        const char *name, *what;
-    } empty[] = {
-        {"pprof", "sampling profiler in the agent; flamegraph samples from outside"},
-        {"crash", "crash reports"},
-    };
+    size_t n = strlen(key);
 
-    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
-        if (pb_opt_flag(ctx, empty[i].name))
-            return pb_err_set(&ctx->err, PB_USAGE, "--%s: this version has no %s",
-                              empty[i].name, empty[i].what);
+    for (; *lines; lines += strcspn(lines, "\n"), lines += *lines == '\n') {
+        const char *at = strncmp(lines, "probing.", 8) == 0 ? lines + 8 : lines;
+
+        if (strncmp(at, key, n) == 0 && (at[n] == '=' || at[n] == ' '))
+            return true;
+    }
+    return false;
+}
+
+/* -P: the rate is set, even where the process has 0 in its environment, and a node is there. */
+static int add_pprof(struct pb_ctx *ctx, const char **lines)
+{
+    static const char key[] = "profile.rate";
+    const struct pb_setting *s = &pb_setting_list[PB_SET_PROFILE_RATE];
+
+    if (!pb_opt_flag(ctx, "pprof"))
+        return 0;
+    if (!defines(*lines, key))
+        *lines = pb_arena_printf(&ctx->arena, "%s%s%s=%lld", *lines, **lines ? "\n" : "", key,
+                                 (long long)s->default_value);
+    return ctx->remote ? 0 : pb_serve_start(&ctx->err);
+}
+
+/* -c: reports are made by this very program, and go to this user's folder. */
+static int add_crash(struct pb_ctx *ctx, const char **lines)
+{
+    char tool[PATH_MAX] = "", data[PATH_MAX];
+    ssize_t n;
+
+    if (!pb_opt_flag(ctx, "crash") && !defines(*lines, "crash"))
+        return 0;
+    if (ctx->remote)
+        return pb_err_set(&ctx->err, PB_USAGE, "--crash works on the target's own machine only, "
+                                               "not on %s", ctx->target);
+    n = readlink("/proc/self/exe", tool, sizeof tool - 1);
+    if (n <= 0 || pb_serve_data_dir(data, sizeof data, &ctx->err) < 0)
+        return -1;
+    *lines = pb_arena_printf(&ctx->arena, "%s%s%s%s%s%s%s", *lines, **lines ? "\n" : "",
+                             defines(*lines, "crash") ? "" : "crash=on\n",
+                             defines(*lines, "crash.tool") ? "" : "crash.tool=",
+                             defines(*lines, "crash.tool") ? "" : tool,
+                             defines(*lines, "crash.data") ? "" : "\ncrash.data=",
+                             defines(*lines, "crash.data") ? "" : data);
     return 0;
 }
 
@@ -89,13 +128,13 @@ static int check_definitions(struct pb_ctx *ctx, const char *lines)
     return 0;
 }
 
-static void tell(struct pb_ctx *ctx, const struct pb_inject_report *r)
+static void print_report(struct pb_ctx *ctx, const struct pb_inject_report *r)
 {
     struct pb_print e;
 
     pb_print_init(&e, STDERR_FILENO);
     pb_print_f(&e, "%s: thread %d, held for %.0f µs; %d attempt%s, %.1f ms in all\n", r->way,
-               (int)r->tid, r->pause_us, r->attempts, r->attempts == 1 ? "" : "s",
+               (int)r->tid, r->pause_us, r->attempts, pb_plural((size_t)r->attempts, "s"),
                r->total_us / 1000);
     pb_print_flush(&e, NULL);
     pb_print_finish(&e);
@@ -105,16 +144,13 @@ static void tell(struct pb_ctx *ctx, const struct pb_inject_report *r)
 /* The node answers for the process, and stops to when it ends. */
 static int open_address(struct pb_ctx *ctx)
 {
-    const char *address = pb_opt_str(ctx, "listen", NULL), *owner, *bound;
+    struct pb_listen w = {.address = pb_opt_str(ctx, "listen", NULL)};
 
-    if (!address)
+    if (!w.address)
         return 0;
-    owner = pb_arena_printf(&ctx->arena, "%d-%llu", (int)ctx->pid,
+    w.owner = pb_arena_printf(&ctx->arena, "%d-%llu", (int)ctx->pid,
                             (unsigned long long)pb_home_start_time(ctx->pid));
-    if (pb_nodestart_listen(ctx, address, owner, false, &bound) < 0)
-        return pb_err_prefix(&ctx->err, "--listen");
-    pb_nodestart_say(ctx, bound, false);
-    return 0;
+    return pb_listen_open(ctx, &w) < 0 ? pb_err_prefix(&ctx->err, "--listen") : 0;
 }
 
 /* The node at the other end does it; what only works on that machine is refused. */
@@ -142,11 +178,12 @@ static int run(struct pb_ctx *ctx)
     int timeout_ms = (int)(pb_opt_num(ctx, "timeout", PB_INJECT_TIMEOUT_MS / 1000.0) * 1000);
     struct pb_inject_report report;
 
-    if (refuse_empty_options(ctx) < 0 || check_definitions(ctx, lines) < 0 ||
-        pb_environment_lines(ctx, &around) < 0)
+    if (check_definitions(ctx, lines) < 0 || pb_environment_lines(ctx, &around) < 0)
         return -1;
     if (*around)
         lines = pb_arena_printf(&ctx->arena, "%s%s%s", around, *lines ? "\n" : "", lines);
+    if (add_pprof(ctx, &lines) < 0 || add_crash(ctx, &lines) < 0)
+        return -1;
     if (ctx->remote)
         return run_remote(ctx, lines);
     pb_environment_tell_running(ctx);
@@ -167,6 +204,6 @@ static int run(struct pb_ctx *ctx)
                                   : "Successfully injected probes into process %d\n",
                (int)ctx->pid);
     if (ctx->verbose)
-        tell(ctx, &report);
+        print_report(ctx, &report);
     return open_address(ctx);
 }

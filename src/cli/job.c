@@ -2,60 +2,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/dead.h"
 #include "host/proc.h"
-#include "unwind/processes.h"
-
-/* Options of the interpreter that take the next word. */
-static bool takes_word(const char *option)
-{
-    return strcmp(option, "-W") == 0 || strcmp(option, "-X") == 0;
-}
-
-/* The script or module of a Python command line; NULL for -c and an interactive one. */
-static const char *script_of(const char *argv, size_t len)
-{
-    const char *end = argv + len, *p = argv + strnlen(argv, len) + 1;
-
-    while (p < end) {
-        const char *next = p + strlen(p) + 1;
-
-        if (strcmp(p, "-m") == 0)
-            return next < end ? next : NULL;
-        if (p[0] != '-')
-            return p;
-        if (strcmp(p, "-c") == 0 || !p[1])
-            return NULL;
-        if (takes_word(p))
-            next += next < end ? strlen(next) + 1 : 0;
-        p = next;
-    }
-    return NULL;
-}
-
-/* "train.py" or "train" against "train.py": an ending may be left out. */
-static bool same_name(const char *name, size_t len, const char *wanted)
-{
-    size_t n = strlen(wanted);
-
-    return (n == len && memcmp(name, wanted, n) == 0) ||
-           (n + 3 == len && memcmp(name, wanted, n) == 0 && memcmp(name + n, ".py", 3) == 0);
-}
-
-bool pb_job_runs(const char *argv, size_t len, const char *script)
-{
-    const char *found = script_of(argv, len);
-
-    while (found && *found) {
-        if (same_name(found, strlen(found), script))
-            return true;
-        found = strchr(found, '/');
-        found = found ? found + 1 : NULL;
-    }
-    return false;
-}
+#include "host/python/processes.h"
+#include "host/python/script.h"
 
 struct search {
     const struct pb_process *v;
@@ -81,7 +34,7 @@ static bool may_belong(const struct pb_process *p)
 static bool belongs(const struct search *s, const struct pb_process *p, const char *script)
 {
     for (int depth = 0; p && depth < 64; depth++) {
-        if (pb_job_runs(p->argv, p->argv_len, script))
+        if (pb_script_runs(p->argv, p->argv_len, script))
             return true;
         p = p->parent ? by_pid(s, p->parent) : NULL;
     }
@@ -110,7 +63,7 @@ static int several_users(struct pb_ctx *ctx, const struct search *s, const char 
                    : 0;
 }
 
-static int nobody(struct pb_ctx *ctx, const char *script)
+static int fail_no_process(struct pb_ctx *ctx, const char *script)
 {
     return pb_err_set(&ctx->err, PB_NO_TARGET, "no Python process runs '%s'. See: probing list%s",
                       script,
@@ -126,16 +79,17 @@ static int scope_of(struct pb_ctx *ctx, const char *script)
     struct pb_buf b = PB_BUF_INIT;
     const char **ended = NULL;
     size_t nended = 0;
+    int64_t since = ctx->cmd->lately ? ((int64_t)time(NULL) - PB_CMD_LATELY_S) * 1000000000 : 0;
     int rc = 0;
 
     for (size_t i = 0; i < ctx->njob; i++)
         pb_buf_printf(&b, "%s%d?", i ? "," : "", (int)ctx->job[i].pid);
-    if (pb_opt_flag(ctx, "dead"))
-        rc = pb_dead_of_script(ctx, script, &ended, &nended);
+    if (pb_opt_flag(ctx, "dead") || ctx->cmd->lately)
+        rc = pb_dead_of_script(ctx, script, since, &ended, &nended);
     for (size_t i = 0; i < nended; i++)
         pb_buf_printf(&b, "%s%s", b.len ? "," : "", ended[i]);
     if (rc == 0 && !b.len)
-        rc = nobody(ctx, script);
+        rc = fail_no_process(ctx, script);
     else if (rc == 0)
         ctx->scope = pb_arena_strdup(&ctx->arena, b.data);
     pb_buf_finish(&b);
@@ -179,36 +133,40 @@ int pb_job_resolve(struct pb_ctx *ctx, const char *script)
         s.in[i] = may_belong(&v[i]) && belongs(&s, &v[i], script);
         if (s.in[i])
             ctx->job[ctx->njob++] = (struct pb_ctx_process){
-                v[i].pid, v[i].rank, pb_process_short_command(&v[i])};
+                .pid = v[i].pid, .rank = v[i].rank,
+                .command = pb_process_short_command(&v[i])};
     }
     if (several_users(ctx, &s, script) < 0)
         return -1;
     if (ctx->cmd->job == PB_JOB_TOGETHER)
         return scope_of(ctx, script);
     if (!ctx->njob)
-        return nobody(ctx, script);
+        return fail_no_process(ctx, script);
     return ctx->cmd->job == PB_JOB_REFUSED ? only_one(ctx, script) : 0;
 }
 
-static bool wants_json(const struct pb_ctx *ctx)
+bool pb_job_wants_json(const struct pb_ctx *ctx)
 {
     return pb_opt_flag(ctx, "json") || strcmp(pb_opt_str(ctx, "format", ""), "json") == 0;
 }
 
 /* Workers come and go: one that is gone needs nothing any more, which is said and no failure. */
-static bool ended_meanwhile(struct pb_ctx *ctx, pid_t pid)
+static bool ended_meanwhile(struct pb_ctx *ctx, const struct pb_ctx_process *p)
 {
     struct pb_proc_stat st;
+    pid_t pid = p->pid;
 
-    if (pb_proc_stat(&st, pid, 0, NULL) == 0 && st.state != 'Z' && st.state != 'X')
+    if (p->remote ||
+        (pb_proc_stat(&st, pid, 0, NULL) == 0 && st.state != 'Z' && st.state != 'X'))
         return false;
     pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena, "probing: %d: ended meanwhile", (int)pid));
     return true;
 }
 
-static void say_failed(struct pb_ctx *ctx, pid_t pid)
+static void say_failed(struct pb_ctx *ctx, const struct pb_ctx_process *p)
 {
-    const char *number = pb_arena_printf(&ctx->arena, "%d", (int)pid);
+    const char *number = p->host ? pb_arena_printf(&ctx->arena, "rank %ld (%s)", p->rank, p->host)
+                                 : pb_arena_printf(&ctx->arena, "%d", (int)p->pid);
     size_t len = strlen(number);
     bool named = strncmp(ctx->err.msg, number, len) == 0 && ctx->err.msg[len] == ':';
 
@@ -221,13 +179,26 @@ static void title(struct pb_ctx *ctx, const struct pb_ctx_process *p, bool first
 {
     pb_print_puts(&ctx->out, first ? "" : "\n");
     pb_print_style(&ctx->out, PB_DIM);
-    pb_print_f(&ctx->out, "process %d", (int)p->pid);
-    if (p->rank >= 0)
+    if (p->host)
+        pb_print_f(&ctx->out, "rank %ld · %s · process %d", p->rank, p->host, (int)p->pid);
+    else
+        pb_print_f(&ctx->out, "process %d", (int)p->pid);
+    if (p->rank >= 0 && !p->host)
         pb_print_f(&ctx->out, " · rank %ld", p->rank);
     pb_print_puts(&ctx->out, " · ");
     pb_print_style(&ctx->out, PB_PLAIN);
     pb_print_text(&ctx->out, PB_DIM, p->command);
     pb_print_puts(&ctx->out, "\n");
+}
+
+void pb_job_choose(struct pb_ctx *ctx, const struct pb_ctx_process *p)
+{
+    ctx->chosen = p;
+    ctx->remote = p->remote;
+    ctx->pid = p->remote ? 0 : p->pid;
+    ctx->scope = p->scope ? p->scope : pb_arena_printf(&ctx->arena, "%d", (int)p->pid);
+    ctx->target = p->remote ? pb_arena_printf(&ctx->arena, "%s/%s", p->remote, ctx->scope)
+                            : pb_arena_printf(&ctx->arena, "%d", (int)p->pid);
 }
 
 /* One process; what it printed is taken back down to `before` when it said nothing. */
@@ -236,46 +207,65 @@ static int run_one(struct pb_ctx *ctx, const struct pb_ctx_process *p, bool json
     size_t before = ctx->out.buf.len, after;
     int rc;
 
-    ctx->pid = p->pid;
-    ctx->target = ctx->scope = pb_arena_printf(&ctx->arena, "%d", (int)p->pid);
+    pb_job_choose(ctx, p);
     if (json)
         pb_buf_puts(&ctx->out.buf, *first ? "" : ",");
-    else if (ctx->cmd->job == PB_JOB_TITLED)
+    else if (ctx->cmd->job == PB_JOB_TITLED || p->host)
         title(ctx, p, *first);
+    if (ctx->cmd->direct && pb_print_flush(&ctx->out, &ctx->err) < 0)
+        return -1;
+    if (ctx->cmd->direct)
+        before = 0;
     after = ctx->out.buf.len;
     rc = ctx->cmd->run(ctx);
-    if (ctx->out.buf.len == after)
+    if (ctx->out.buf.len == after && !ctx->cmd->direct)
         pb_buf_cut(&ctx->out.buf, before);
     else
         *first = false;
     return rc;
 }
 
+int pb_job_run_alone(struct pb_ctx *ctx, const struct pb_ctx_process *p, bool json)
+{
+    bool first = true;
+    int rc = run_one(ctx, p, json, &first);
+
+    if (rc == 0 || ended_meanwhile(ctx, p))
+        return 0;
+    say_failed(ctx, p);
+    return -1;
+}
+
+int pb_job_failed(struct pb_ctx *ctx, const char *whole, enum pb_code code, size_t failed)
+{
+    ctx->note = "";
+    return pb_err_set(&ctx->err, code == PB_OK ? PB_FAIL : code, "%s: %s failed for %zu of %zu "
+                      "processes", whole ? whole : "cluster", ctx->cmd->name, failed,
+                      ctx->njob);
+}
+
 int pb_job_run(struct pb_ctx *ctx)
 {
-    const char *whole = ctx->target;
-    bool json = wants_json(ctx), first = true;
+    const char *whole = ctx->target; /* it is another one while each runs */
+    bool json = pb_job_wants_json(ctx), first = true;
     enum pb_code code = PB_OK;
     size_t failed = 0;
 
     if (pb_opt_flag(ctx, "watch"))
-        return pb_err_set(&ctx->err, PB_USAGE, "--watch is for one process, not for %s", whole);
+        return pb_err_set(&ctx->err, PB_USAGE, "--watch is for one process, not for %s",
+                          ctx->target);
     pb_buf_puts(&ctx->out.buf, json ? "[" : "");
     for (size_t i = 0; i < ctx->njob && !ctx->interrupted; i++) {
         if (run_one(ctx, &ctx->job[i], json, &first) == 0)
             continue;
-        if (!ended_meanwhile(ctx, ctx->job[i].pid)) {
+        if (!ended_meanwhile(ctx, &ctx->job[i])) {
             code = code == PB_OK ? ctx->err.code : code;
             failed++;
-            say_failed(ctx, ctx->job[i].pid);
+            say_failed(ctx, &ctx->job[i]);
         }
         ctx->err = (struct pb_err){0};
         ctx->note = NULL;
     }
     pb_buf_puts(&ctx->out.buf, json ? "]\n" : "");
-    if (!failed)
-        return 0;
-    ctx->note = "";
-    return pb_err_set(&ctx->err, code == PB_OK ? PB_FAIL : code, "%s: %s failed for %zu of %zu "
-                      "processes", whole, ctx->cmd->name, failed, ctx->njob);
+    return failed ? pb_job_failed(ctx, whole, code, failed) : 0;
 }

@@ -18,13 +18,18 @@
 
 #define PB_JOB_PREFIX "job:"
 
-/* Does NUL-separated argv run this script: "train.py", "train", "dir/train.py", "pkg.train"? */
-bool pb_job_runs(const char *argv, size_t len, const char *script);
-
 /* Sets ctx->job, or ctx->pid and ctx->scope, from the part of the target behind "job:". */
 int pb_job_resolve(struct pb_ctx *ctx, const char *script);
 
-/* Runs the command for each process of ctx->job. */
+/* Makes one process the target of the command, here or on its machine. */
+void pb_job_choose(struct pb_ctx *ctx, const struct pb_ctx_process *p);
+
+/* Runs the command for each process of ctx->job, one after the other. */
 int pb_job_run(struct pb_ctx *ctx);
+/* For one of them alone. What fails is said on stderr as well. */
+int pb_job_run_alone(struct pb_ctx *ctx, const struct pb_ctx_process *p, bool json);
+bool pb_job_wants_json(const struct pb_ctx *ctx);
+/* -1 with what there is to say when it failed for some of them. */
+int pb_job_failed(struct pb_ctx *ctx, const char *whole, enum pb_code code, size_t failed);
 
 #endif

@@ -94,8 +94,8 @@ static int set_settings(struct pb_ctx *ctx, const char *path)
     return 0;
 }
 
-/* The package asks this tool for the port; next to the package in our cache there is none. */
-static void say_who_we_are(struct pb_ctx *ctx)
+/* The package asks this tool for port and crash reports; beside that in our cache there is none. */
+static void export_own_path(struct pb_ctx *ctx)
 {
     char *path = pb_arena_alloc(&ctx->arena, PATH_MAX);
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
@@ -125,8 +125,8 @@ static int run(struct pb_ctx *ctx)
         pb_launch_files_unpack(&ctx->arena, &folder, &ctx->err) < 0)
         return -1;
     setenv("PROBING", value, 1);
-    if (getenv("PROBING_PORT"))
-        say_who_we_are(ctx);
+    if (getenv("PROBING_PORT") || getenv("PROBING_CRASH"))
+        export_own_path(ctx);
     setenv("PYTHONPATH",
            pb_arena_printf(&ctx->arena, "%s%s%s", folder, more ? ":" : "", more ? before : ""), 1);
     restore_signals();

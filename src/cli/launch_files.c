@@ -11,6 +11,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/embed.h"
+#include "base/hash.h"
+#include "host/own_path.h"
 #include "inject/inject.h"
 
 /* X(symbol, file below python/, file in the folder) */
@@ -21,19 +24,13 @@
     X(config, "probing/_config.py", "probing/_config.py")                                          \
     X(hook, "probing/_hook.py", "probing/_hook.py")                                                \
     X(port, "probing/_port.py", "probing/_port.py")                                                \
+    X(spark, "probing/spark.py", "probing/spark.py")                                               \
     X(tables, "probing/_tables.py", "probing/_tables.py")                                          \
     X(wire, "probing/_wire.py", "probing/_wire.py")                                                \
     X(wrap, "probing/_wrap.py", "probing/_wrap.py")                                                \
     X(site, "launch/sitecustomize.py", "sitecustomize.py")
 
-#define X(symbol, from, to)                                                                        \
-    __asm__(".pushsection .rodata\n"                                                               \
-            "pb_launch_" #symbol "_start:\n"                                                       \
-            ".incbin \"" PB_PYTHON_DIR "/" from "\"\n"                                             \
-            "pb_launch_" #symbol "_end:\n"                                                         \
-            ".popsection\n");                                                                      \
-    extern const unsigned char pb_launch_##symbol##_start[] __attribute__((visibility("hidden"))); \
-    extern const unsigned char pb_launch_##symbol##_end[] __attribute__((visibility("hidden")));
+#define X(symbol, from, to) PB_EMBED(pb_launch_##symbol, "python/" from)
 FILES(X)
 #undef X
 
@@ -45,21 +42,21 @@ struct file {
 };
 
 static const struct file files[] = {
-#define X(symbol, from, to) {to, pb_launch_##symbol##_start, pb_launch_##symbol##_end},
+#define BYTES(symbol) (const unsigned char *)symbol
+#define X(symbol, from, to) {to, BYTES(pb_launch_##symbol), BYTES(pb_launch_##symbol##_end)},
     FILES(X)
 #undef X
         {"probing/_version.py", version, version + sizeof version - 1},
     {"probing/libprobing.so", pb_payload_start, pb_payload_end},
 };
 
-/* FNV-1a: two builds that differ get two folders. */
+/* Two builds that differ get two folders. */
 static uint64_t digest(void)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = PB_HASH_SEED;
 
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        for (const unsigned char *p = files[i].start; p < files[i].end; p++)
-            h = (h ^ *p) * 0x100000001b3u;
+        h = pb_hash_bytes(h, files[i].start, (size_t)(files[i].end - files[i].start));
     return h;
 }
 
@@ -167,7 +164,7 @@ static const char *candidate(struct pb_arena *a, int index)
     case 0:
         return cache && *cache == '/' ? pb_arena_printf(a, "%s/probing", cache) : "";
     case 1:
-        if (!home || *home != '/')
+        if (!home || *home != '/' || !pb_own_path(home))
             return "";
         mkdir(pb_arena_printf(a, "%s/.cache", home), 0700);
         return pb_arena_printf(a, "%s/.cache/probing", home);
@@ -189,7 +186,7 @@ int pb_launch_files_unpack(struct pb_arena *a, const char **ret, struct pb_err *
     for (int i = 0; (base = candidate(a, i)); i++) {
         int rc;
 
-        if (!*base || strchr(base, ':'))
+        if (!*base || strchr(base, ':') || !pb_own_path(base))
             continue;
         rc = unpack_below(base, name);
         if (rc == 0) {

@@ -1,10 +1,10 @@
 #include "cli/lineedit.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
+#include <histedit.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -12,14 +12,15 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "show/print.h"
 #include "host/alloc.h"
+#include "show/print.h"
 
 #define HISTORY_MAX 1000
-#define ESCAPE 27
-#define ESCAPE_MS 50 /* a lone Escape is not followed by more */
 
-/* What the terminal was like. A signal that ends the tool must find it. */
+/* Of libtinfo, which libedit needs: is there a description of this terminal? */
+int tgetent(char *unused, const char *term);
+
+/* What the terminal was like. A signal that ends the tool between two lines must find it. */
 static struct termios old_mode;
 static volatile sig_atomic_t mode_changed;
 
@@ -37,33 +38,20 @@ static void on_end(int signo)
     raise(signo);
 }
 
-/* Keys one by one and unseen; with signals Ctrl-C is one, without it is a key like any other. */
-static bool set_mode(bool signals)
+static void catch_signals(void)
 {
-    struct termios mode = old_mode;
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
-    mode.c_iflag &= ~(tcflag_t)(ICRNL | INLCR | IXON | ISTRIP);
-    mode.c_lflag &= ~(tcflag_t)(ECHO | ICANON | IEXTEN);
-    if (!signals)
-        mode.c_lflag &= ~(tcflag_t)ISIG;
-    mode.c_cc[VMIN] = 1;
-    mode.c_cc[VTIME] = 0;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        signal(signals[i], on_end);
     mode_changed = 1;
-    return tcsetattr(STDIN_FILENO, TCSADRAIN, &mode) == 0;
 }
 
-static void add_history(struct pb_lineedit *e, const char *line, size_t len)
+static void add_history(struct pb_lineedit *e, const char *line)
 {
-    char *copy = pb_alloc_resize(NULL, len + 1);
+    HistEvent ev;
 
-    memcpy(copy, line, len);
-    copy[len] = '\0';
-    if (e->count == HISTORY_MAX) {
-        free(e->history[0]);
-        memmove(e->history, e->history + 1, --e->count * sizeof *e->history);
-    }
-    e->history = pb_alloc_resize(e->history, (e->count + 1) * sizeof *e->history);
-    e->history[e->count++] = copy;
+    history(e->history, &ev, H_ENTER, line);
 }
 
 static void load_history(struct pb_lineedit *e)
@@ -71,13 +59,240 @@ static void load_history(struct pb_lineedit *e)
     FILE *f = e->history_path ? fopen(e->history_path, "re") : NULL;
     char *line = NULL;
     size_t cap = 0;
-    ssize_t n;
 
-    while (f && (n = getline(&line, &cap, f)) > 0)
-        add_history(e, line, strcspn(line, "\n"));
+    while (f && getline(&line, &cap, f) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        add_history(e, line);
+    }
     free(line);
     if (f)
         fclose(f);
+}
+
+void pb_lineedit_remember(struct pb_lineedit *e, const char *line)
+{
+    HistEvent ev;
+    FILE *f;
+
+    if (!e->terminal || !line[strspn(line, " \t")] ||
+        (history(e->history, &ev, H_FIRST) >= 0 && strcmp(ev.str, line) == 0))
+        return;
+    add_history(e, line);
+    f = e->history_path ? fopen(e->history_path, "ae") : NULL;
+    if (!f)
+        return;
+    fchmod(fileno(f), 0600);
+    fprintf(f, "%s\n", line);
+    fclose(f);
+}
+
+static char *prompt(EditLine *el)
+{
+    struct pb_lineedit *e;
+
+    el_get(el, EL_CLIENTDATA, &e);
+    return (char *)e->prompt;
+}
+
+static size_t columns(void)
+{
+    struct winsize size;
+
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 10 ? size.ws_col : 80;
+}
+
+/*
+ * Puts the cursor behind the line, on the screen too, so that what is printed next stands there.
+ * libedit draws all of it when asked to, wherever the cursor is: that must be where it began.
+ */
+static void go_to_end(struct pb_lineedit *e)
+{
+    const LineInfo *line = el_line(e->editor);
+    size_t len = (size_t)(line->cursor - line->buffer);
+    struct pb_arena a = PB_ARENA_INIT;
+    size_t width = strlen(e->prompt) + pb_text_width(pb_arena_strndup(&a, line->buffer, len));
+
+    pb_arena_finish(&a);
+    for (size_t row = width / columns(); row > 0; row--)
+        fputs("\033[A", stdout);
+    fputs("\r", stdout);
+    el_cursor(e->editor, (int)(line->lastchar - line->cursor));
+    el_set(e->editor, EL_REFRESH);
+}
+
+static unsigned char cancel(EditLine *el, int key)
+{
+    struct pb_lineedit *e;
+
+    (void)key;
+    el_get(el, EL_CLIENTDATA, &e);
+    go_to_end(e);
+    fputs("^C\r\n", stdout);
+    e->cancelled = true;
+    return CC_NEWLINE;
+}
+
+static size_t common_prefix(char **words, size_t n)
+{
+    size_t len = strlen(words[0]);
+
+    for (size_t i = 1; i < n; i++) {
+        size_t same = 0;
+
+        while (same < len && words[i][same] == words[0][same])
+            same++;
+        len = same;
+    }
+    return len;
+}
+
+/* All candidates, in columns, under the line. */
+static void list_words(char **words, size_t n)
+{
+    size_t width = 0, per_line;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *dot = strrchr(words[i], '.');
+
+        words[i] = dot ? (char *)dot + 1 : words[i];
+        if (strlen(words[i]) > width)
+            width = strlen(words[i]);
+    }
+    per_line = columns() / (width + 2);
+    for (size_t i = 0; i < n; i++)
+        printf("%s%-*s", i % (per_line ? per_line : 1) ? "  " : "\r\n", (int)width, words[i]);
+    fputs("\r\n", stdout);
+}
+
+/* Where the word begins that ends at text[len]: a dotted name, or a command of the prompt. */
+static size_t word_start(const char *text, size_t len)
+{
+    static const char signs[] = "._%";
+
+    while (len && (strchr(signs, text[len - 1]) || (text[len - 1] & 0x80) ||
+                   (text[len - 1] >= '0' && text[len - 1] <= '9') ||
+                   ((text[len - 1] | 32) >= 'a' && (text[len - 1] | 32) <= 'z')))
+        len--;
+    return len;
+}
+
+/* Inserts what all candidates have in common, or shows them when that is nothing. */
+static unsigned char use_words(struct pb_lineedit *e, const char *typed, char **words, size_t n)
+{
+    size_t len = n ? common_prefix(words, n) : 0, have = strlen(typed);
+
+    if (len > have && strncmp(words[0], typed, have) == 0) {
+        words[0][len] = '\0';
+        el_insertstr(e->editor, words[0] + have);
+        return CC_REFRESH;
+    }
+    if (n < 2)
+        return CC_NORM;
+    go_to_end(e);
+    list_words(words, n);
+    return CC_REDISPLAY;
+}
+
+static unsigned char complete(EditLine *el, int key)
+{
+    const LineInfo *line = el_line(el);
+    size_t at = (size_t)(line->cursor - line->buffer), n = 0;
+    struct pb_arena a = PB_ARENA_INIT;
+    char *text = pb_arena_strndup(&a, line->buffer, at), **words = NULL;
+    unsigned char rc = CC_REFRESH;
+    struct pb_lineedit *e;
+
+    (void)key;
+    el_get(el, EL_CLIENTDATA, &e);
+    if (!text[strspn(text, " \t")]) {
+        el_insertstr(el, "    ");
+    } else {
+        if (e->complete)
+            n = e->complete(text, &a, &words, e->arg);
+        rc = use_words(e, text + word_start(text, at), words, n);
+    }
+    pb_arena_finish(&a);
+    return rc;
+}
+
+/* For a terminal that nobody describes here (a bare container): all of today's are like this. */
+static void assume_ansi(EditLine *el)
+{
+    static const char *const capabilities[][2] = {
+        {"ce", "\033[K"}, {"cd", "\033[J"},  {"nd", "\033[C"},  {"up", "\033[A"},
+        {"cl", "\033[H\033[2J"}, {"ho", "\033[H"}, {"am", "yes"}, {"xn", "yes"},
+    };
+
+    for (size_t i = 0; i < sizeof capabilities / sizeof *capabilities; i++)
+        el_set(el, EL_SETTC, capabilities[i][0], capabilities[i][1], NULL);
+}
+
+/* libedit's own keys, the user's, and what it leaves open. */
+static void bind_keys(EditLine *el)
+{
+    static const char *const keys[][2] = {
+        {"^R", "em-inc-search-prev"}, {"^S", "em-inc-search-next"}, {"^_", "vi-undo"},
+        {"\\e[1;5C", "em-next-word"}, {"\\e[1;5D", "ed-prev-word"},
+        {"\\e[1~", "ed-move-to-beg"}, {"\\e[7~", "ed-move-to-beg"}, {"\\e[H", "ed-move-to-beg"},
+        {"\\e[4~", "ed-move-to-end"}, {"\\e[8~", "ed-move-to-end"}, {"\\e[F", "ed-move-to-end"},
+        {"\\e[3~", "ed-delete-next-char"}, {"\\e[A", "ed-prev-history"},
+        {"\\e[B", "ed-next-history"}, {"\\e[C", "ed-next-char"}, {"\\e[D", "ed-prev-char"},
+    };
+
+    el_set(el, EL_EDITOR, "emacs");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        el_set(el, EL_BIND, keys[i][0], keys[i][1], NULL);
+    el_source(el, NULL);
+    el_set(el, EL_BIND, "^I", "pb-complete", NULL);
+    el_set(el, EL_BIND, "^C", "pb-cancel", NULL);
+    el_set(el, EL_BIND, "-a", "^C", "pb-cancel", NULL);
+    /* Ctrl-C is a key while a line is edited. Keys that come between two lines wait, unseen. */
+    el_set(el, EL_SETTY, "-d", "-isig", NULL);
+    el_set(el, EL_SETTY, "-x", "-icanon", NULL);
+    el_set(el, EL_SETTY, "-x", "-echo", NULL);
+}
+
+/* Letters that are not ASCII: where the environment asks for none, those of UTF-8. */
+static void use_utf8(void)
+{
+    if (!setlocale(LC_CTYPE, "") || strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+        setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+static bool open_editor(struct pb_lineedit *e)
+{
+    const char *term = getenv("TERM");
+    bool known = term && *term && tgetent(NULL, term) == 1;
+    HistEvent ev;
+
+    use_utf8();
+    /* About an unknown terminal libedit says more than anybody wants to know. */
+    e->errors = known ? stderr : fopen("/dev/null", "we");
+    e->editor = e->errors ? el_init("probing", stdin, stdout, e->errors) : NULL;
+    e->history = e->editor ? history_init() : NULL;
+    if (!e->history)
+        return false;
+    history(e->history, &ev, H_SETSIZE, HISTORY_MAX);
+    el_set(e->editor, EL_CLIENTDATA, e);
+    el_set(e->editor, EL_PROMPT, prompt);
+    el_set(e->editor, EL_SIGNAL, 1);
+    el_set(e->editor, EL_HIST, history, e->history);
+    el_set(e->editor, EL_ADDFN, "pb-complete", "complete the word", complete);
+    el_set(e->editor, EL_ADDFN, "pb-cancel", "give the line up", cancel);
+    if (!known)
+        assume_ansi(e->editor);
+    bind_keys(e->editor);
+    return true;
+}
+
+static void close_editor(struct pb_lineedit *e)
+{
+    if (e->editor)
+        el_end(e->editor);
+    if (e->history)
+        history_end(e->history);
+    if (e->errors && e->errors != stderr)
+        fclose(e->errors);
 }
 
 void pb_lineedit_open(struct pb_lineedit *e, const char *history_path)
@@ -86,14 +301,14 @@ void pb_lineedit_open(struct pb_lineedit *e, const char *history_path)
 
     *e = (struct pb_lineedit){0};
     e->terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) &&
-                  !(term && strcmp(term, "dumb") == 0) &&
-                  tcgetattr(STDIN_FILENO, &old_mode) == 0;
-    if (!e->terminal)
+                  !(term && strcmp(term, "dumb") == 0) && tcgetattr(STDIN_FILENO, &old_mode) == 0 &&
+                  open_editor(e);
+    if (!e->terminal) {
+        close_editor(e);
+        *e = (struct pb_lineedit){0};
         return;
-    signal(SIGINT, on_end);
-    signal(SIGTERM, on_end);
-    signal(SIGHUP, on_end);
-    e->terminal = set_mode(true);
+    }
+    catch_signals();
     if (!history_path)
         return;
     e->history_path = pb_alloc_resize(NULL, strlen(history_path) + 1);
@@ -103,29 +318,11 @@ void pb_lineedit_open(struct pb_lineedit *e, const char *history_path)
 
 void pb_lineedit_close(struct pb_lineedit *e)
 {
-    for (size_t i = 0; i < e->count; i++)
-        free(e->history[i]);
-    free(e->history);
+    close_editor(e);
+    restore_mode();
     free(e->history_path);
     pb_buf_finish(&e->ahead);
-    restore_mode();
     *e = (struct pb_lineedit){0};
-}
-
-void pb_lineedit_remember(struct pb_lineedit *e, const char *line)
-{
-    FILE *f;
-
-    if (!e->terminal || !line[strspn(line, " \t")] ||
-        (e->count && strcmp(e->history[e->count - 1], line) == 0))
-        return;
-    add_history(e, line, strlen(line));
-    f = e->history_path ? fopen(e->history_path, "ae") : NULL;
-    if (!f)
-        return;
-    fchmod(fileno(f), 0600);
-    fprintf(f, "%s\n", line);
-    fclose(f);
 }
 
 /* One line of a pipe or a file. */
@@ -155,212 +352,25 @@ static enum pb_line read_plain(struct pb_lineedit *e, struct pb_buf *line)
     }
 }
 
-static void put(const char *text, size_t len)
+enum pb_line pb_lineedit_read(struct pb_lineedit *e, const char *prompt_text, struct pb_buf *line)
 {
-    ssize_t n = write(STDOUT_FILENO, text, len);
-
-    (void)n; /* a terminal that went away shows at the next read */
-}
-
-static int read_byte(int wait_ms)
-{
-    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
-    unsigned char c;
-    ssize_t n;
-
-    if (wait_ms >= 0 && poll(&p, 1, wait_ms) <= 0)
-        return -1;
-    do
-        n = read(STDIN_FILENO, &c, 1);
-    while (n < 0 && errno == EINTR);
-    return n == 1 ? c : -1;
-}
-
-/* What follows Escape: "[A", "OH", "[3~", "[1;5C", or a letter typed with Alt. */
-static int read_escape(void)
-{
-    char text[8];
-    size_t n = 0;
-    int c = read_byte(ESCAPE_MS);
-
-    if (c != '[' && c != 'O')
-        return c == 'b' ? PB_KEY_WORD_LEFT : c == 'f' ? PB_KEY_WORD_RIGHT : PB_KEY_NONE;
-    do {
-        c = read_byte(ESCAPE_MS);
-        if (c < 0)
-            return PB_KEY_NONE;
-        if (n < sizeof text - 1)
-            text[n++] = (char)c;
-    } while (c < 0x40);
-    text[n] = '\0';
-    switch (c) {
-    case 'A': return PB_KEY_UP;
-    case 'B': return PB_KEY_DOWN;
-    case 'C': return n > 1 ? PB_KEY_WORD_RIGHT : PB_KEY_RIGHT;
-    case 'D': return n > 1 ? PB_KEY_WORD_LEFT : PB_KEY_LEFT;
-    case 'H': return PB_KEY_HOME;
-    case 'F': return PB_KEY_END;
-    case '~':
-        return text[0] == '3' ? PB_KEY_DELETE
-               : text[0] == '1' || text[0] == '7' ? PB_KEY_HOME
-               : text[0] == '4' || text[0] == '8' ? PB_KEY_END
-                                                  : PB_KEY_NONE;
-    default: return PB_KEY_NONE;
-    }
-}
-
-/* One key; -1 when the terminal is gone. */
-static int read_key(void)
-{
-    int c = read_byte(-1), more, value;
-
-    if (c == ESCAPE)
-        return read_escape();
-    if (c < 0x80)
-        return c;
-    more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
-    value = c & (0x3f >> more);
-    while (more-- > 0) {
-        c = read_byte(ESCAPE_MS);
-        if (c < 0 || (c & 0xc0) != 0x80)
-            return PB_KEY_NONE;
-        value = value << 6 | (c & 0x3f);
-    }
-    return value < PB_KEY_LEFT ? value : PB_KEY_NONE;
-}
-
-static size_t columns(void)
-{
-    struct winsize size;
-
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 10 ? size.ws_col : 80;
-}
-
-/* The part of the line around the cursor that fits, with the cursor in its place. */
-static void redraw(const struct pb_edit *e, const char *prompt)
-{
-    struct pb_arena a = PB_ARENA_INIT;
-    const char *text = e->text.data ? e->text.data : "";
-    size_t room = columns() - strlen(prompt) - 1, from = 0, to = e->text.len;
-    struct pb_buf out = PB_BUF_INIT;
-    size_t cursor;
-
-    while ((cursor = pb_text_width(pb_arena_strndup(&a, text + from, e->at - from))) > room)
-        do
-            from++;
-        while ((text[from] & 0xc0) == 0x80);
-    while (to > e->at && pb_text_width(pb_arena_strndup(&a, text + from, to - from)) > room)
-        do
-            to--;
-        while ((text[to] & 0xc0) == 0x80);
-    pb_buf_printf(&out, "\r%s", prompt);
-    pb_buf_add(&out, text + from, to - from);
-    pb_buf_printf(&out, "\x1b[K\r\x1b[%zuC", strlen(prompt) + cursor);
-    put(out.data, out.len);
-    pb_buf_finish(&out);
-    pb_arena_finish(&a);
-}
-
-static size_t common_prefix(char **words, size_t n)
-{
-    size_t len = strlen(words[0]);
-
-    for (size_t i = 1; i < n; i++) {
-        size_t same = 0;
-
-        while (same < len && words[i][same] == words[0][same])
-            same++;
-        len = same;
-    }
-    return len;
-}
-
-/* All candidates, in columns, under the line. */
-static void list_words(char **words, size_t n)
-{
-    struct pb_buf out = PB_BUF_INIT;
-    size_t width = 0, per_line;
-
-    for (size_t i = 0; i < n; i++) {
-        const char *dot = strrchr(words[i], '.');
-
-        words[i] = dot ? (char *)dot + 1 : words[i];
-        if (strlen(words[i]) > width)
-            width = strlen(words[i]);
-    }
-    per_line = columns() / (width + 2);
-    for (size_t i = 0; i < n; i++)
-        pb_buf_printf(&out, "%s%-*s", i % (per_line ? per_line : 1) ? "  " : "\r\n", (int)width,
-                      words[i]);
-    pb_buf_puts(&out, "\r\n");
-    put(out.data, out.len);
-    pb_buf_finish(&out);
-}
-
-static void complete(struct pb_lineedit *e, struct pb_edit *edit)
-{
-    struct pb_arena a = PB_ARENA_INIT;
-    char *text = pb_arena_strndup(&a, edit->text.data ? edit->text.data : "", edit->at);
-    size_t word = edit->at, n = 0, len;
-    char **words = NULL;
-
-    if (!text[strspn(text, " \t")]) {
-        pb_edit_insert(edit, "    ", 4);
-        goto out;
-    }
-    while (word && (text[word - 1] == '.' || text[word - 1] == '_' || text[word - 1] == '%' ||
-                    (text[word - 1] & 0x80) || (text[word - 1] >= '0' && text[word - 1] <= '9') ||
-                    ((text[word - 1] | 32) >= 'a' && (text[word - 1] | 32) <= 'z')))
-        word--;
-    if (e->complete)
-        n = e->complete(text, &a, &words, e->arg);
-    if (!n)
-        goto out;
-    len = common_prefix(words, n);
-    if (len > edit->at - word && strncmp(words[0], text + word, edit->at - word) == 0)
-        pb_edit_insert(edit, words[0] + (edit->at - word), len - (edit->at - word));
-    else if (n > 1)
-        list_words(words, n);
-out:
-    pb_arena_finish(&a);
-}
-
-static enum pb_line edit_line(struct pb_lineedit *e, const char *prompt, struct pb_buf *line)
-{
-    struct pb_edit edit = {.of = e, .from = e->count};
-    enum pb_edit_step step = PB_EDIT_GO_ON;
-    enum pb_line result;
-
-    while (step != PB_EDIT_DONE && step != PB_EDIT_EOF && step != PB_EDIT_CANCEL) {
-        int key;
-
-        redraw(&edit, prompt);
-        key = read_key();
-        step = key < 0 ? PB_EDIT_EOF : pb_edit_key(&edit, key);
-        if (step == PB_EDIT_TAB)
-            complete(e, &edit);
-        if (step == PB_EDIT_CLEAR)
-            put("\x1b[H\x1b[2J", 7);
-    }
-    edit.at = edit.text.len;
-    redraw(&edit, prompt);
-    put(step == PB_EDIT_CANCEL ? "^C\r\n" : "\r\n", step == PB_EDIT_CANCEL ? 4 : 2);
-    pb_buf_add(line, edit.text.data, edit.text.len);
-    result = step == PB_EDIT_DONE  ? PB_LINE
-             : step == PB_EDIT_EOF ? PB_LINE_END
-                                   : PB_LINE_INTERRUPT;
-    pb_edit_finish(&edit);
-    return result;
-}
-
-enum pb_line pb_lineedit_read(struct pb_lineedit *e, const char *prompt, struct pb_buf *line)
-{
-    enum pb_line result;
+    const char *text;
+    int len = 0;
 
     pb_buf_clear(line);
-    if (!e->terminal || !set_mode(false))
+    if (!e->terminal)
         return read_plain(e, line);
-    result = edit_line(e, prompt, line);
-    set_mode(true);
-    return result;
+    e->prompt = prompt_text;
+    e->cancelled = false;
+    el_resize(e->editor);
+    text = el_gets(e->editor, &len);
+    if (e->cancelled)
+        return PB_LINE_INTERRUPT;
+    if (!text || len <= 0) {
+        fputs("\r\n", stdout);
+        fflush(stdout);
+        return PB_LINE_END;
+    }
+    pb_buf_add(line, text, strcspn(text, "\n"));
+    return PB_LINE;
 }

@@ -196,9 +196,7 @@ static void write_through(int fd, const void *data, size_t len, void *arg)
 
 static int timeout_of(const struct pb_link_eval *e, const struct pb_agent *a)
 {
-    const char *said = strstr(a->hello, "timeout_ms=");
-
-    return e->timeout_ms ? e->timeout_ms : said ? atoi(said + 11) : 30000;
+    return e->timeout_ms ? e->timeout_ms : pb_agent_eval_ms(a);
 }
 
 /* A number, or else a name. */

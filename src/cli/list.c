@@ -2,9 +2,11 @@
 
 #include "cli/cmd.h"
 #include "cli/dead.h"
+#include "cli/query.h"
+#include "host/json_write.h"
+#include "host/python/processes.h"
 #include "host/secret.h"
 #include "show/table.h"
-#include "unwind/processes.h"
 
 static int run(struct pb_ctx *ctx);
 
@@ -34,9 +36,11 @@ const struct pb_cmd pb_cmd_list = {
                "that it was seen, where nobody saw its end.",
     .options = options,
     .stored = true,
+    .whole_cluster = true,
     .examples = "probing list\n"
                 "probing list -t       # children under their parents\n"
                 "probing list -f json  # every field, for scripts\n"
+                "probing cluster list  # of all machines\n"
                 "probing list --dead   # after the crash",
     .run = run,
 };
@@ -229,6 +233,10 @@ static void print_json(struct pb_ctx *ctx, const struct order *o)
     pb_buf_puts(b, "]\n");
 }
 
+static const char of_cluster[] =
+    "SELECT host, pid, python_version AS python, rank, threads, state, command FROM "
+    "system.process WHERE python_version IS NOT NULL ORDER BY rank, host, pid";
+
 static int run(struct pb_ctx *ctx)
 {
     const char *format = pb_opt_str(ctx, "format", "table");
@@ -236,6 +244,8 @@ static int run(struct pb_ctx *ctx)
     struct order o;
     int n;
 
+    if (ctx->cluster)
+        return pb_query_show(ctx, of_cluster, format);
     if (ctx->store || pb_opt_flag(ctx, "dead"))
         return pb_dead_list(ctx, format);
     n = pb_processes_read(&ctx->arena, &all, &ctx->err);

@@ -1,15 +1,13 @@
 #include "cli/magic.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/embed.h"
 #include "cli/link.h"
-#include "cli/nodelink.h"
 #include "cli/query.h"
+#include "cli/stacks.h"
 #include "host/nearest.h"
-#include "show/stack.h"
 #include "show/table.h"
-#include "unwind/snapshot.h"
 
 static int do_bt(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);
 static int do_threads(struct pb_ctx *ctx, struct pb_agent *agent, const char *args);
@@ -42,50 +40,43 @@ static int snapshot(struct pb_ctx *ctx, const struct pb_snapshot_opts *o, struct
     return pb_target_snapshot(*ret_target, o, a, ret, &ctx->err);
 }
 
-static int remote_bt(struct pb_ctx *ctx, const struct pb_snapshot_opts *o)
+/* "-a -l 1234", letters together or apart. */
+static int read_bt(struct pb_ctx *ctx, const char *args, struct pb_stack_opts *o)
 {
-    struct pb_nodelink n;
-    const char *path = pb_arena_printf(
-        &ctx->arena, "/api/backtrace?format=text&all=%d&locals=%d&native=%d&limit=200&width=%d"
-                     "&colour=%d%s%s", o->all, o->locals, o->native, ctx->out.width,
-        ctx->out.colour, ctx->scope ? "&target=" : "", ctx->scope ? ctx->scope : "");
-    int rc = pb_nodelink_open(ctx, &n);
+    static const char *const letters[][2] = {{"a", "all"}, {"l", "locals"}, {"n", "native"}};
+    char *words = pb_arena_strdup(&ctx->arena, args), *word;
 
-    if (rc == 0)
-        rc = pb_nodelink_text(ctx, &n, path);
-    pb_print_flush(&ctx->out, NULL);
-    pb_nodelink_close(&n);
-    return rc;
+    while ((word = strsep(&words, " \t"))) {
+        bool dashed = *word == '-';
+
+        if (!dashed && *word && pb_stack_opts_set(o, "tid", word, &ctx->err) < 0)
+            return -1;
+        for (const char *p = word + 1; dashed && *p; p++) {
+            size_t i = 0;
+
+            while (i < sizeof letters / sizeof *letters && *p != *letters[i][0])
+                i++;
+            if (i == sizeof letters / sizeof *letters)
+                return pb_err_set(&ctx->err, PB_USAGE, "%%bt knows -a, -l and -n, not -%c", *p);
+            pb_stack_opts_set(o, letters[i][1], "1", &ctx->err);
+        }
+    }
+    return 0;
 }
 
 static int do_bt(struct pb_ctx *ctx, struct pb_agent *agent, const char *args)
 {
-    struct pb_snapshot_opts o = {.max_frames = 200};
-    struct pb_arena a = PB_ARENA_INIT;
-    struct pb_snapshot snap;
-    struct pb_target *target;
-    int rc;
+    struct pb_stack_opts o = PB_STACK_OPTS_INIT;
+    struct pb_stacks stacks = {0};
+    int rc = read_bt(ctx, args, &o);
 
     (void)agent;
-    for (; *args; args++) {
-        o.all |= *args == 'a';
-        o.locals |= *args == 'l';
-        o.native |= *args == 'n';
-        if (*args >= '0' && *args <= '9') {
-            o.tid = (pid_t)strtol(args, NULL, 10);
-            break;
-        }
-    }
-    if (ctx->remote)
-        return remote_bt(ctx, &o);
-    rc = snapshot(ctx, &o, &a, &snap, &target);
-    if (rc == 0) {
-        pb_stack_mask(&snap, &a);
-        pb_stack_text(&ctx->out, &snap, &o, ctx->verbose);
-    }
+    if (rc == 0)
+        rc = pb_stacks_open(ctx, &stacks, &o);
+    if (rc == 0)
+        rc = pb_stacks_show(ctx, &stacks, false);
     pb_print_flush(&ctx->out, NULL);
-    pb_target_close(target);
-    pb_arena_finish(&a);
+    pb_stacks_close(&stacks);
     return rc;
 }
 
@@ -149,15 +140,11 @@ static int do_query(struct pb_ctx *ctx, struct pb_agent *agent, const char *args
     return rc;
 }
 
-/* An expression, so that it leaves no names behind. */
-static const char who[] =
-    "print('\\n'.join('%-20s %s' % (n, type(v).__name__) for n, v in "
-    "sorted(__import__('__main__').__dict__.items()) if not n.startswith('_') and "
-    "type(v).__name__ != 'module') or 'nothing')";
+PB_EMBED(who, "src/cli/scripts/who.py")
 
 static int do_who(struct pb_ctx *ctx, struct pb_agent *agent, const char *args)
 {
-    struct pb_link_eval e = {.code = who, .len = sizeof who - 1};
+    struct pb_link_eval e = {.code = who, .len = strlen(who), .flags = PB_WIRE_OWN};
     enum pb_wire_result result;
     const char *why;
 

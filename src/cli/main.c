@@ -6,11 +6,16 @@
 #include "cli/help.h"
 #include "cli/job.h"
 #include "cli/parse.h"
+#include "cli/patience.h"
 #include "cli/target.h"
+#include "cli/together.h"
+#include "host/filemap.h"
 
 #define EXIT_INTERRUPTED 130
+/* An answer without some nodes of the cluster, which were named on stderr. */
+#define EXIT_PARTIAL 6
 
-/* Nothing to tidy up: the kernel lets go of whatever was being traced. */
+/* Nothing to tidy up: the kernel releases whatever was being traced. */
 static void on_interrupt(int signo)
 {
     (void)signo;
@@ -28,6 +33,10 @@ static void set_signals(void)
         sigaction(SIGINT, &interrupt, NULL);
     /* A reader that went away shows as EPIPE (print.c). */
     sigaction(SIGPIPE, &ignore, NULL);
+    /* Libraries of a target may be cut off while they are looked at. */
+    pb_filemap_watch();
+    /* Nor does a page of its memory have to come. */
+    pb_patience_start();
 }
 
 static void report(struct pb_ctx *ctx, bool usage)
@@ -58,9 +67,13 @@ static int execute(struct pb_ctx *ctx, const struct pb_request *request)
     }
     if (request->version)
         return pb_cmd_find("version")->run(ctx);
-    if (pb_target_resolve(ctx) < 0)
+    if (pb_cli_target_resolve(ctx) < 0)
         return -1;
-    return ctx->njob && ctx->cmd->job != PB_JOB_TOGETHER ? pb_job_run(ctx) : ctx->cmd->run(ctx);
+    if (!ctx->njob || ctx->cmd->job == PB_JOB_TOGETHER)
+        return ctx->cmd->run(ctx);
+    if (ctx->cmd->prepare)
+        return ctx->cmd->prepare(ctx) < 0 ? -1 : pb_together_run(ctx);
+    return ctx->cluster ? pb_together_run(ctx) : pb_job_run(ctx);
 }
 
 int main(int argc, char **argv)
@@ -77,8 +90,10 @@ int main(int argc, char **argv)
     /* What a command had to say before it failed is still worth reading. */
     if (pb_print_flush(&ctx.out, &ctx.err) < 0)
         rc = -1;
-    code = ctx.interrupted ? EXIT_INTERRUPTED
-           : rc < 0 && ctx.err.code == PB_OK ? PB_FAIL : (int)ctx.err.code;
+    code = ctx.interrupted           ? EXIT_INTERRUPTED
+           : rc == 0 && ctx.partial ? EXIT_PARTIAL
+           : rc < 0 && ctx.err.code == PB_OK ? PB_FAIL
+           : rc == 0 && ctx.err.code == PB_OK ? ctx.exit_code : (int)ctx.err.code;
     if (rc < 0 && ctx.err.msg[0])
         report(&ctx, ctx.err.code == PB_USAGE);
     pb_print_finish(&ctx.out);

@@ -6,12 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/embed.h"
 #include "base/home.h"
 #include "cli/memory.h"
+#include "cli/memory_core.h"
+#include "cli/memory_heap.h"
+#include "cli/memory_sites.h"
+#include "cli/memory_torch.h"
 #include "cli/nodelink.h"
 #include "host/proc.h"
+#include "host/python/processes.h"
 #include "host/secret.h"
-#include "unwind/processes.h"
 
 static int run(struct pb_ctx *ctx);
 
@@ -19,6 +24,26 @@ static const struct pb_opt options[] = {
     {.name = "format", .letter = 'f', .type = PB_OPT_CHOICE, .arg = "FORMAT",
      .choices = "text|json", .help = "text (default) or json"},
     {.name = "json", .help = "the same as -f json"},
+    {.name = "heap", .help = "Python objects by type, the largest containers and who holds them"},
+    {.name = "sites", .help = "which lines allocate the memory that is in use, by a sample of the "
+                              "allocations"},
+    {.name = "native", .letter = 'n',
+     .help = "with --sites: also what C and C++ code gets from malloc, such as arrays and tensors"},
+    {.name = "torch", .help = "blocks of CUDA's allocator that are in use, by line and by module"},
+    {.name = "type", .letter = 't', .type = PB_OPT_STR, .arg = "TYPE",
+     .help = "with --heap: which variables hold objects of this type"},
+    {.name = "watch", .letter = 'w', .type = PB_OPT_NUM, .arg = "SECS", .min = 0.1, .max = 86400,
+     .help = "with --heap: look again every SECS seconds and show growth"},
+    {.name = "count", .type = PB_OPT_INT, .arg = "N", .min = 1, .max = 1000000,
+     .help = "with --watch: end after N looks"},
+    {.name = "limit", .type = PB_OPT_INT, .arg = "N", .min = 1, .max = 100000,
+     .help = "with --heap, --sites, --torch: lines that are shown (20)"},
+    {.name = "duration", .letter = 'd', .type = PB_OPT_NUM, .arg = "SECS", .min = 0, .max = 86400,
+     .help = "with --sites: sample so long first (10 if sampling was off, else 0); with --torch: "
+             "record the lines that allocate for so long (0)"},
+    {.name = "output", .letter = 'o', .type = PB_OPT_STR, .arg = "FILE",
+     .help = "with --sites: a flame graph by bytes; its ending says which: .html, .svg, .pb, "
+             ".speedscope.json, .folded; with --torch: the snapshot for torch's memory_viz"},
     {.name = NULL},
 };
 
@@ -32,62 +57,43 @@ const struct pb_cmd pb_cmd_memory = {
         "holds for small objects, and what malloc has given out, where tensors in main memory,\n"
         "arrays and large objects are. The line of bars covers the last ten minutes, or as much\n"
         "of them as there is. The trend, with its standard error, is that of the later half, and\n"
-        "only where it is steady. An ended process is shown as last seen.",
+        "only where it is steady. An ended process is shown as last seen.\n"
+        "\n"
+        "--heap reads the Python objects themselves, from outside: no probe, no GIL, no stop,\n"
+        "also of a process that hangs, or, with --core FILE in front, of one that has died and\n"
+        "left a core file. Sizes are those of sys.getsizeof(). Holders are variables of modules\n"
+        "and of running functions.\n"
+        "\n"
+        "--sites loads the probes if need be and turns memory.sites on: from then on one block in\n"
+        "512 KB of allocations is followed until it is freed (Poisson sampling), which costs a\n"
+        "loop that only allocates about 3 %. Numbers are estimates, ± is their standard error.\n"
+        "Older blocks are not known: --heap sees those. With -n blocks that C and C++ code gets\n"
+        "from malloc count as well, by the Python line that called it. Sampling stays on until\n"
+        "config memory.sites=off (memory.malloc=off for -n alone).\n"
+        "\n"
+        "--torch takes a snapshot of CUDA's allocator in the process: whose memory it is\n"
+        "(parameters, gradients, optimizer states, by module) and, for what was allocated while\n"
+        "torch records (-d, or the program itself), which line of the program asked for it.",
     .options = options,
     .target = PB_TARGET_SCOPE,
     .job = PB_JOB_EACH,
+    .core = true,
     .examples = "probing 4242 memory         # one screen\n"
-                "probing 4242 memory --json  # the same for scripts\n",
+                "probing 4242 memory --json  # the same for scripts\n"
+                "probing 4242 memory --heap  # Python objects by type\n"
+                "probing 4242 memory --heap -w 10        # what grows\n"
+                "probing 4242 memory --heap -t app.Node  # who holds it\n"
+                "probing --core core.4242 memory --heap  # of a core file\n"
+                "probing 4242 memory --sites             # who allocates it\n"
+                "probing 4242 memory --sites -n          # arrays and tensors, too\n"
+                "probing 4242 memory --sites -o mem.html # the same as a flame graph\n"
+                "probing 4242 memory --torch -d 30 -o snapshot.pickle # CUDA, for torch's viewer\n",
     .run = run,
 };
 
-/* Points are the highest value of each twentieth of the window. */
-static const char question[] =
-    "WITH told AS ("
-    " SELECT 1 AS place, 'resident' AS kind, epoch(timestamp) AS t, rss_mb AS mb, pid"
-    " FROM system.cpu"
-    " UNION ALL SELECT 1, 'resident', epoch(timestamp), rss_mb, pid FROM python.memory"
-    " UNION ALL SELECT 2, 'python objects', epoch(timestamp), python_mb, pid FROM python.memory"
-    " UNION ALL SELECT 3, 'arrays and tensors', epoch(timestamp), heap_mb, pid FROM python.memory"
-    " UNION ALL SELECT 4, 'cuda allocated', epoch(timestamp), cuda_allocated_mb, pid"
-    " FROM python.memory"
-    " UNION ALL SELECT 5, 'cuda reserved', epoch(timestamp), cuda_reserved_mb, pid"
-    " FROM python.memory"
-    " UNION ALL SELECT 6 + device, 'gpu ' || device, epoch(timestamp), memory_used_mb, pid"
-    " FROM gpu.process"
-    "), known AS (SELECT * FROM told WHERE mb IS NOT NULL),"
-    " edge AS (SELECT pid, max(t) AS last, greatest(min(t), max(t) - 600) AS first"
-    " FROM known GROUP BY pid),"
-    " whole AS (SELECT pid, place, kind, max(mb) AS peak, arg_max(mb, t) AS now"
-    " FROM known GROUP BY ALL),"
-    " recent AS (SELECT known.*, first, last FROM known JOIN edge USING (pid) WHERE t >= first),"
-    /*
-     * A trend is told from the later half alone: what a program makes when it starts is none.
-     * Memory goes up and down within a step: four times what that would make of a flat line. And it
-     * is the same in both parts of that half, or it has just begun or just ended.
-     */
-    " line AS (SELECT pid, place, regr_slope(mb, t) * 60 AS slope,"
-    " regr_slope(mb, t) FILTER (t < last - (last - first) / 4) * 60 AS before,"
-    " regr_slope(mb, t) FILTER (t >= last - (last - first) / 4) * 60 AS after,"
-    " 60 * sqrt(greatest(0, 1 - regr_r2(mb, t)) / greatest(count(*) - 2, 1))"
-    " * stddev_samp(mb) / stddev_samp(t) AS error, count(*) AS n"
-    " FROM recent WHERE t >= (first + last) / 2 GROUP BY pid, place),"
-    " trend AS (SELECT pid, place, slope AS mb_per_min, error FROM line"
-    " WHERE n > 5 AND abs(slope) >= 4 * error"
-    " AND before / slope BETWEEN 0.4 AND 2.5 AND after / slope BETWEEN 0.4 AND 2.5),"
-    " bucket AS (SELECT pid, place,"
-    " least(19, floor((t - first) * 20 / greatest(last - first, 0.001)))::BIGINT AS b,"
-    " max(mb) AS mb FROM recent GROUP BY ALL),"
-    " spark AS (SELECT pid, place, list(b ORDER BY b) AS slots, list(mb ORDER BY b) AS points"
-    " FROM bucket GROUP BY ALL) "
-    "SELECT whole.pid, kind, now, peak, mb_per_min, error, first, last, slots, points, command "
-    "FROM whole JOIN edge USING (pid) LEFT JOIN trend USING (pid, place) "
-    "LEFT JOIN spark USING (pid, place) "
-    /* Another process may have the number of one that has ended. */
-    "LEFT JOIN (SELECT pid, epoch(start_time) AS start, command FROM system.process"
-    " WHERE state <> 'ended') AS alive ON alive.pid = whole.pid AND start <= first + 1 "
-    "ORDER BY whole.pid, place";
+PB_EMBED(question, "src/cli/scripts/memory.sql")
 
+/* Columns of the answer. */
 enum { AT_PID, AT_KIND, AT_NOW, AT_PEAK, AT_TREND, AT_ERROR, AT_FIRST, AT_LAST, AT_SLOTS,
        AT_POINTS, AT_COMMAND, NCELLS };
 
@@ -98,7 +104,7 @@ static double number(const struct pb_json *cell)
                                     : (double)NAN;
 }
 
-static void take_kind(struct pb_memory_kind *k, const struct pb_json *cells, struct pb_ctx *ctx)
+static void read_kind(struct pb_memory_kind *k, const struct pb_json *cells, struct pb_ctx *ctx)
 {
     const struct pb_json *slots = &cells[AT_SLOTS], *points = &cells[AT_POINTS];
 
@@ -160,7 +166,7 @@ static int ask(struct pb_ctx *ctx, struct pb_memories *m)
             p->alive = true;
             p->command = pb_arena_strdup(&ctx->arena, rows[i]->items[AT_COMMAND].s);
         }
-        take_kind(&p->kinds[p->nkinds++], rows[i]->items, ctx);
+        read_kind(&p->kinds[p->nkinds++], rows[i]->items, ctx);
     }
     return rc;
 }
@@ -182,7 +188,7 @@ static const char *short_command(struct pb_ctx *ctx, pid_t pid)
 }
 
 /* The process on this machine that the user meant, if it lives: 0 for none. */
-static pid_t living(const struct pb_ctx *ctx)
+static pid_t find_living(const struct pb_ctx *ctx)
 {
     const char *dash = ctx->scope ? strchr(ctx->scope, '-') : NULL;
     pid_t pid;
@@ -198,7 +204,7 @@ static pid_t living(const struct pb_ctx *ctx)
 /* What the kernel says now stands over what was last sampled. */
 static bool add_living(struct pb_ctx *ctx, struct pb_memories *m)
 {
-    pid_t pid = living(ctx);
+    pid_t pid = find_living(ctx);
     size_t len = 0;
     char *status = pid ? pb_proc_read(pid, "status", &ctx->arena, &len) : NULL;
     double now = status ? status_mb(status, "\nVmRSS:") : (double)NAN;
@@ -230,14 +236,68 @@ static bool add_living(struct pb_ctx *ctx, struct pb_memories *m)
     return true;
 }
 
+/* An option that says how, without the one that says what, would say nothing. */
+static int check_options(struct pb_ctx *ctx)
+{
+    static const struct {
+        const char *option, *of; /* "heap sites": it goes with one of these */
+    } pairs[] = {{"type", "heap"}, {"watch", "heap"}, {"count", "watch"}, {"native", "sites"},
+                 {"limit", "heap sites torch"}, {"duration", "sites torch"},
+                 {"output", "sites torch"}};
+    const struct pb_opt *all = ctx->cmd->options;
+
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        bool given = false, fits = false;
+
+        for (size_t k = 0; all[k].name; k++) {
+            given |= ctx->values[k].set && strcmp(all[k].name, pairs[i].option) == 0;
+            fits |= ctx->values[k].set && strstr(pairs[i].of, all[k].name);
+        }
+        if (given && !fits)
+            return pb_err_set(&ctx->err, PB_USAGE, "--%s goes with --%.*s", pairs[i].option,
+                              (int)strcspn(pairs[i].of, " "), pairs[i].of);
+    }
+    return 0;
+}
+
+static int heap(struct pb_ctx *ctx)
+{
+    pid_t pid = find_living(ctx);
+
+    return pb_memory_heap(ctx, pid,
+                          pid ? pb_secret_text(short_command(ctx, pid), &ctx->arena) : NULL);
+}
+
+static int sites(struct pb_ctx *ctx)
+{
+    pid_t pid = find_living(ctx);
+
+    if (pid && !pb_home_start_time(pid)) /* it has ended: its rows are left */
+        pid = 0;
+    return pb_memory_sites(ctx, pid,
+                           pid ? pb_secret_text(short_command(ctx, pid), &ctx->arena) : NULL);
+}
+
 static int run(struct pb_ctx *ctx)
 {
     bool json = pb_opt_flag(ctx, "json") || strcmp(pb_opt_str(ctx, "format", "text"), "json") == 0;
     struct pb_memories *m = PB_NEW(&ctx->arena, struct pb_memories);
     int rc;
 
+    if (check_options(ctx) < 0)
+        return -1;
+    if (ctx->core && !pb_opt_flag(ctx, "heap"))
+        return pb_err_set(&ctx->err, PB_USAGE, "--core: only memory --heap looks at a core file");
+    if (ctx->core)
+        return pb_memory_core(ctx);
     if (!ctx->scope && !ctx->remote && !ctx->store)
         return pb_err_set(&ctx->err, PB_USAGE, "memory needs a target: probing <TARGET> memory");
+    if (pb_opt_flag(ctx, "heap"))
+        return heap(ctx);
+    if (pb_opt_flag(ctx, "sites"))
+        return sites(ctx);
+    if (pb_opt_flag(ctx, "torch"))
+        return pb_memory_torch(ctx);
     rc = ask(ctx, m);
     if (ctx->interrupted)
         return -1;

@@ -29,7 +29,7 @@ struct pb_memory {
     pid_t pid;
     bool alive;
     const char *command; /* or NULL */
-    double first, last;  /* of the window, seconds since 1970; 0 when there is none */
+    double first, last;  /* bounds of the window, seconds since 1970; 0 when there is none */
     struct pb_memory_kind kinds[PB_MEMORY_KINDS];
     size_t nkinds;
 };

@@ -3,19 +3,20 @@
 #include <time.h>
 
 #include "cli/memory.h"
+#include "host/json_write.h"
 #include "show/spark.h"
 
 enum { NAME_WIDTH = 32, AMOUNT_WIDTH = 10 };
 
 /* Seconds of history that a trend can be told from. */
-#define SPAN_LEAST 5
+#define SPAN_MIN 5
 
 /* A change over the window that is worth a word: a percent, and a megabyte. */
 static bool is_trend(const struct pb_memory_kind *k, double span)
 {
     double change = fabs(k->trend) * span / 60;
 
-    return !isnan(k->trend) && span >= SPAN_LEAST && change >= 1 && change >= k->now / 100;
+    return !isnan(k->trend) && span >= SPAN_MIN && change >= 1 && change >= k->now / 100;
 }
 
 /* "last 10 min", "last 40 s", or nothing when there is no history. */
@@ -30,7 +31,7 @@ static void window_text(char *buf, size_t cap, double span)
 }
 
 /* "train.py --bs 8" of "jobs/train.py --bs 8". */
-static const char *without_folder(const char *command)
+static const char *base_command(const char *command)
 {
     const char *name = command;
 
@@ -47,10 +48,9 @@ static void print_head(struct pb_print *out, const struct pb_memory *p, struct p
     const char *name = pb_arena_printf(a, "process %d", (int)p->pid);
 
     if (p->command)
-        name = pb_text_end(a,
-                           pb_text_clean(a, pb_arena_printf(a, "%s  %s", name,
-                                                            without_folder(p->command))),
-                           NAME_WIDTH);
+        name = pb_text_end(
+            a, pb_text_clean(a, pb_arena_printf(a, "%s  %s", name, base_command(p->command))),
+            NAME_WIDTH);
     pb_print_cell(out, PB_BOLD, name, NAME_WIDTH, false);
     pb_print_cell(out, PB_DIM, p->alive ? "now" : "last", AMOUNT_WIDTH, true);
     pb_print_cell(out, PB_DIM, "peak", AMOUNT_WIDTH, true);

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,10 @@
 
 #include "cli/environment.h"
 #include "cli/sqltext.h"
-#include "node/http/server.h"
+#include "host/json_write.h"
+#include "node/access/token.h"
 #include "node/node.h"
+#include "node/serve/serve.h"
 
 #define CONNECT_TIMEOUT_MS 5000
 #define ASK_TIMEOUT_MS 60000
@@ -83,11 +84,17 @@ static int find_token(struct pb_ctx *ctx, const char **ret)
     return 0;
 }
 
+int pb_nodelink_where(struct pb_ctx *ctx, struct pb_http_where *ret)
+{
+    *ret = (struct pb_http_where){.host = ctx->remote, .plain = ctx->plain};
+    return find_token(ctx, &ret->token);
+}
+
 static int open_remote(struct pb_ctx *ctx, struct pb_nodelink *n)
 {
-    struct pb_http_where where = {.host = ctx->remote};
+    struct pb_http_where where;
 
-    if (find_token(ctx, &where.token) < 0)
+    if (pb_nodelink_where(ctx, &where) < 0)
         return -1;
     n->remote = true;
     return pb_http_connect(&n->http, &where, CONNECT_TIMEOUT_MS, &ctx->err);
@@ -95,17 +102,16 @@ static int open_remote(struct pb_ctx *ctx, struct pb_nodelink *n)
 
 static int open_local(struct pb_ctx *ctx, struct pb_nodelink *n)
 {
-    char data[PATH_MAX], path[PATH_MAX];
-    struct pb_http_where where = {.socket = path};
+    struct pb_serve_paths paths;
+    struct pb_http_where where = {.socket = paths.socket};
 
-    if (pb_node_data_dir(data, sizeof data, &ctx->err) < 0 ||
-        pb_node_socket_path(path, sizeof path, data, &ctx->err) < 0)
+    if (pb_serve_paths_find(&paths, &ctx->err) < 0)
         return -1;
     if (pb_http_connect(&n->http, &where, CONNECT_TIMEOUT_MS, NULL) == 0) {
         pb_environment_tell(ctx, n);
         return 0;
     }
-    if (pb_nodelink_start(ctx) < 0)
+    if (pb_serve_start(&ctx->err) < 0)
         return -1;
     return pb_http_connect(&n->http, &where, CONNECT_TIMEOUT_MS, &ctx->err);
 }
@@ -113,7 +119,8 @@ static int open_local(struct pb_ctx *ctx, struct pb_nodelink *n)
 /* A copy of a process's folder, of a user's, or of a node's data with its history. */
 static int open_store(struct pb_ctx *ctx, struct pb_nodelink *n)
 {
-    struct pb_node_opts o = {.store_dir = ctx->store};
+    struct pb_node_opts o = {.store_dir = ctx->store,
+                             .lake_hours = {ctx->hours[0], ctx->hours[1]}};
     const char *lake = pb_arena_printf(&ctx->arena, "%s/lake", ctx->store);
 
     if (access(ctx->store, R_OK | X_OK) < 0)
@@ -271,17 +278,18 @@ int pb_nodelink_ask(struct pb_ctx *ctx, struct pb_nodelink *n, const char *metho
     return rc;
 }
 
-int pb_nodelink_text(struct pb_ctx *ctx, struct pb_nodelink *n, const char *path)
+void pb_nodelink_cluster_token(struct pb_ctx *ctx, struct pb_nodelink *n)
 {
-    struct pb_buf text = PB_BUF_INIT;
-    int rc = pb_nodelink_ask(ctx, n, "GET", path, NULL, &text);
+    struct pb_buf answer = PB_BUF_INIT;
+    struct pb_err was = ctx->err;
+    struct pb_json json;
 
-    if (rc == 0 && text.len && ctx->out.is_terminal)
-        pb_text_lines(text.data, &ctx->out.buf);
-    else if (rc == 0)
-        pb_buf_add(&ctx->out.buf, text.data, text.len);
-    pb_buf_finish(&text);
-    return rc;
+    if (!ctx->token && !ctx->token_file && !n->remote &&
+        pb_nodelink_ask(ctx, n, "GET", "/api/cluster/key", NULL, &answer) == 0 &&
+        pb_json_parse(&ctx->arena, answer.data ? answer.data : "", answer.len, &json, NULL) == 0)
+        ctx->token = pb_json_str(&json, "token", NULL);
+    ctx->err = was;
+    pb_buf_finish(&answer);
 }
 
 int pb_nodelink_agent(struct pb_ctx *ctx, bool inject, struct pb_err *err)

@@ -6,7 +6,8 @@
  * Threads: one; Ctrl-C cancels the question that is out.
  * Fails: with one line in ctx->err; 401 becomes PB_DENIED with what to do about the token; an
  * error in SQL comes with the line and a caret as ctx->note. Ctrl-C: ctx->interrupted, no text.
- * Not here: HTTP (host/http.h), starting a node (nodestart.c), tables for people (show/result.h).
+ * Not here: HTTP (host/http.h), starting a node (node/serve/serve.h), how answers are
+ * shown (show/result.h).
  */
 #ifndef PB_CLI_NODELINK_H
 #define PB_CLI_NODELINK_H
@@ -28,20 +29,29 @@ struct pb_nodelink {
 /* Goes by ctx->store and ctx->remote; neither: this user's node on this machine. */
 int pb_nodelink_open(struct pb_ctx *ctx, struct pb_nodelink *n);
 void pb_nodelink_close(struct pb_nodelink *n);
-/* Starts this user's node unless it runs; waits until it answers. Used by serve too. */
-int pb_nodelink_start(struct pb_ctx *ctx);
 
 /* The token by --token, --token-file or $PROBING_TOKEN; NULL: none was given. */
 int pb_nodelink_token(struct pb_ctx *ctx, const char **ret);
+
+/*
+ * Sets ctx->token to that of the cluster of this machine's node, where the node was given one and
+ * none was given here: its members have it. What fails is silent.
+ */
+void pb_nodelink_cluster_token(struct pb_ctx *ctx, struct pb_nodelink *n);
+
+/* Where ctx->remote is, and with which token. */
+int pb_nodelink_where(struct pb_ctx *ctx, struct pb_http_where *ret);
 
 /* A question in SQL; ctx->scope says whose rows. */
 struct pb_question {
     const char *sql;
     const char *format; /* "rows", "json", "ndjson", "csv", "parquet" */
-    uint64_t max_rows;  /* of each statement; 0: all */
+    uint64_t max_rows;  /* most rows of each statement; 0: all */
     int timeout_ms;     /* 0: the setting query.timeout */
     bool quiet;         /* no reason for an empty answer is wanted */
+    bool silent;        /* no notices on stderr: they have been there */
     bool living;        /* without a target: of living processes only */
+    const char *cluster; /* "true", "auto" (as the node is) or NULL: this node alone; JSON */
     pb_http_sink *sink; /* bytes of the answer; "rows": whole lines, one a call, no newline */
     void *arg;
 };
@@ -49,16 +59,24 @@ struct pb_question {
 struct pb_answer {
     uint64_t rows;
     bool truncated;    /* max_rows cut something off */
-    uint64_t left_out; /* how many rows; PB_SQL_UNKNOWN (node/sql/engine.h) when it is not known */
+    uint64_t left_out; /* how many rows; PB_SQL_UNKNOWN when it is not known */
     double ms;         /* in the node */
+    bool partial;      /* some node of the cluster is missing; a notice has said which */
+    uint64_t bytes;    /* bytes received from the nodes of a cluster */
+    int64_t nodes;     /* nodes of a cluster that answered; 0: none was asked */
     int64_t living, ended; /* processes that a question without a target covered; -1: not told */
 };
 
-/* Notices of the node go to stderr. ret may be NULL. */
+/* What pb_question.cluster is to be: "true" when the command is about all nodes, else NULL. */
+const char *pb_nodelink_cluster(const struct pb_ctx *ctx);
+/* Notices of the node go to stderr, unless silent. ret may be NULL. */
 int pb_nodelink_query(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb_question *q,
                       struct pb_answer *ret);
 
-/* A small answer, parsed, in ctx->arena: each of *ret_rows is an array of cells. */
+/*
+ * A small answer, parsed, in ctx->arena: each of *ret_rows is an array of cells.
+ * Of all nodes when the command is about the cluster.
+ */
 int pb_nodelink_rows(struct pb_ctx *ctx, struct pb_nodelink *n, const char *sql,
                      const struct pb_json ***ret_rows, size_t *ret_n);
 
@@ -71,7 +89,5 @@ int pb_nodelink_agent(struct pb_ctx *ctx, bool inject, struct pb_err *err);
  */
 int pb_nodelink_ask(struct pb_ctx *ctx, struct pb_nodelink *n, const char *method,
                     const char *path, const char *body, struct pb_buf *ret);
-/* A text made for people, by GET, into ctx->out; a terminal gets no more of it than colours. */
-int pb_nodelink_text(struct pb_ctx *ctx, struct pb_nodelink *n, const char *path);
 
 #endif

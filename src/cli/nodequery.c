@@ -4,8 +4,8 @@
 #include <time.h>
 
 #include "cli/nodelink_internal.h"
-#include "node/node.h"
-#include "node/why.h"
+#include "host/json_write.h"
+#include "node/query/query.h"
 
 /* What a node may take beyond the time that the query has: noticing, and answering. */
 #define SLACK_MS 2000
@@ -31,6 +31,16 @@ static void notice(struct pb_ctx *ctx, const char *text)
     pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena, "probing: %s", text));
 }
 
+static void take_coverage(struct taking *t, const struct pb_json *coverage)
+{
+    const struct pb_json *missing = pb_json_get(coverage, "missing");
+
+    t->answer->nodes = pb_json_whole(coverage, "answered", 0);
+    t->answer->bytes = (uint64_t)pb_json_whole(coverage, "bytes", 0);
+    t->answer->partial = (missing && missing->type == PB_J_ARRAY && missing->n > 0) ||
+                         pb_json_get(coverage, "ranks_missing");
+}
+
 static void take_done(struct taking *t, const struct pb_json *done)
 {
     const struct pb_json *notices = pb_json_get(done, "notices");
@@ -41,6 +51,9 @@ static void take_done(struct taking *t, const struct pb_json *done)
     t->answer->ms = pb_json_number(done, "ms", 0);
     t->answer->living = pb_json_whole(done, "processes", -1);
     t->answer->ended = pb_json_whole(done, "ended", -1);
+    take_coverage(t, pb_json_get(done, "coverage"));
+    if (t->q->silent)
+        return;
     for (size_t i = 0; notices && notices->type == PB_J_ARRAY && i < notices->n; i++)
         if (notices->items[i].type == PB_J_STRING)
             notice(t->ctx, notices->items[i].s);
@@ -127,6 +140,8 @@ static void take_headers(struct taking *t)
     const char *said = pb_http_answered(t->http, "X-Probing-Notices");
     const char *living = pb_http_answered(t->http, "X-Probing-Processes");
     const char *ended = pb_http_answered(t->http, "X-Probing-Ended");
+    const char *coverage = pb_http_answered(t->http, "X-Probing-Coverage");
+    struct pb_json body;
 
     t->answer->rows = rows ? strtoull(rows, NULL, 10) : 0;
     t->answer->truncated = cut && strcmp(cut, "true") == 0;
@@ -134,6 +149,8 @@ static void take_headers(struct taking *t)
     t->answer->ms = ms ? strtod(ms, NULL) : 0;
     t->answer->living = living ? strtoll(living, NULL, 10) : -1;
     t->answer->ended = ended ? strtoll(ended, NULL, 10) : -1;
+    if (coverage && pb_json_parse(&t->ctx->arena, coverage, strlen(coverage), &body, NULL) == 0)
+        take_coverage(t, &body);
     if (said && *said)
         notice(t->ctx, pb_arena_strndup(&t->ctx->arena, said, trimmed(said)));
 }
@@ -148,6 +165,18 @@ static void write_question(struct pb_ctx *ctx, const struct pb_question *q, stru
     if (ctx->scope) {
         pb_json_key(body, "target");
         pb_json_string(body, ctx->scope);
+    }
+    if (q->cluster) {
+        pb_json_key(body, "cluster");
+        pb_buf_puts(body, q->cluster);
+    }
+    if (ctx->ranks) {
+        pb_json_key(body, "ranks");
+        pb_json_string(body, ctx->ranks);
+    }
+    if (ctx->of_job) {
+        pb_json_key(body, "job");
+        pb_json_string(body, ctx->of_job);
     }
     if (q->quiet) {
         pb_json_key(body, "quiet");
@@ -214,7 +243,7 @@ static int query_by_http(struct pb_ctx *ctx, struct pb_nodelink *n, const struct
     if (t->failed || ctx->err.code != PB_OK)
         return -1;
     if (rc < 0) {
-        const char *words = pb_http_last_words(n->http, &ctx->arena);
+        const char *words = pb_http_final_error(n->http, &ctx->arena);
 
         return words ? pb_nodelink_refused(ctx, 200, words, strlen(words), q->sql)
                      : pb_nodelink_broken(ctx, n, &err);
@@ -256,10 +285,10 @@ static int query_here(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb
 
     if (pb_node_scope(n->node, ctx->scope, &ctx->arena, &scope, &ctx->err) < 0)
         return -1;
-    rc = pb_sql_run(n->node->sql, &query, &done, &err);
-    if (rc == 0 && !q->quiet)
-        pb_why_empty(n->node, &scope, q->sql, &done);
-    *t->answer = (struct pb_answer){done.rows, done.truncated, done.left_out, done.ms, -1, -1};
+    rc = pb_query_run(n->node, &query, q->quiet, &done, &err);
+    *t->answer = (struct pb_answer){.rows = done.rows, .truncated = done.truncated,
+                                    .left_out = done.left_out, .ms = done.ms, .living = -1,
+                                    .ended = -1};
     lines = done.notices.data ? pb_arena_strdup(&ctx->arena, done.notices.data) : NULL;
     while (lines && (text = strsep(&lines, "\n")))
         if (*text)
@@ -268,6 +297,67 @@ static int query_here(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb
     if (rc < 0 && ctx->err.code == PB_OK)
         return pb_nodelink_fail(ctx, err.err.code, err.err.msg, err.nearest, q->sql, err.at);
     return rc;
+}
+
+/* The members of the cluster, as this machine's node knows them; NULL when it knows none. */
+static const struct pb_json *read_members(struct pb_ctx *ctx, struct pb_nodelink *n)
+{
+    struct pb_json *told = PB_NEW(&ctx->arena, struct pb_json);
+    struct pb_buf answer = PB_BUF_INIT;
+    const struct pb_json *v = NULL;
+
+    if (pb_nodelink_ask(ctx, n, "GET", "/api/cluster", NULL, &answer) == 0 &&
+        pb_json_parse(&ctx->arena, answer.data ? answer.data : "", answer.len, told, NULL) == 0)
+        v = pb_json_get(told, "members");
+    pb_buf_finish(&answer);
+    return v && v->type == PB_J_ARRAY ? v : NULL;
+}
+
+/* Opens a link to a member that answers, instead of this machine's node: its address, or NULL. */
+static const char *open_member(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb_json *v)
+{
+    for (size_t i = 0; v && i < v->n; i++) {
+        const char *address = pb_json_str(&v->items[i], "address", "");
+
+        if (pb_json_flag(&v->items[i], "self", false) || !*address ||
+            strcmp(pb_json_str(&v->items[i], "state", ""), "alive") != 0)
+            continue;
+        ctx->remote = address;
+        if (pb_nodelink_open(ctx, n) == 0)
+            return address;
+        pb_nodelink_close(n);
+        ctx->err = (struct pb_err){0};
+    }
+    ctx->remote = NULL;
+    return NULL;
+}
+
+/* A machine with the program alone has no SQL engine: what is about all nodes any can answer. */
+static bool goes_to_member(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb_question *q)
+{
+    static const char why[] = PB_SQL_MISSING;
+    const struct pb_json *members;
+    struct pb_err was = ctx->err;
+    const char *note = ctx->note, *address;
+
+    if (!q->cluster || n->remote || n->node || strncmp(was.msg, why, sizeof why - 1) != 0)
+        return false;
+    ctx->err = (struct pb_err){0};
+    pb_nodelink_close(n);
+    members = pb_nodelink_open(ctx, n) == 0 ? read_members(ctx, n) : NULL;
+    if (members)
+        pb_nodelink_cluster_token(ctx, n);
+    pb_nodelink_close(n);
+    address = open_member(ctx, n, members);
+    if (!address) {
+        ctx->err = was;
+        ctx->note = note;
+        return false;
+    }
+    ctx->note = NULL;
+    notice(ctx, pb_arena_printf(&ctx->arena, "no SQL engine here: %s puts the answers together",
+                                address));
+    return true;
 }
 
 int pb_nodelink_query(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb_question *q,
@@ -289,6 +379,8 @@ int pb_nodelink_query(struct pb_ctx *ctx, struct pb_nodelink *n, const struct pb
         ctx->note = NULL;
         ctx->err = (struct pb_err){.code = PB_FAIL};
     }
+    if (rc < 0 && !ctx->interrupted && goes_to_member(ctx, n, q))
+        return pb_nodelink_query(ctx, n, q, ret);
     if (ret)
         *ret = answer;
     return rc;
@@ -319,15 +411,22 @@ static int take_row(const void *data, size_t len, void *arg)
     return 0;
 }
 
+const char *pb_nodelink_cluster(const struct pb_ctx *ctx)
+{
+    return ctx->cluster && !ctx->scope ? "true" : NULL;
+}
+
 int pb_nodelink_rows(struct pb_ctx *ctx, struct pb_nodelink *n, const char *sql,
                      const struct pb_json ***ret_rows, size_t *ret_n)
 {
     struct rows rows = {.ctx = ctx};
     struct pb_question q = {.sql = sql, .format = "rows", .quiet = true, .sink = take_row,
-                            .arg = &rows};
+                            .arg = &rows, .cluster = pb_nodelink_cluster(ctx)};
+    struct pb_answer answered = {0};
 
-    if (pb_nodelink_query(ctx, n, &q, NULL) < 0)
+    if (pb_nodelink_query(ctx, n, &q, &answered) < 0)
         return -1;
+    ctx->partial |= answered.partial;
     *ret_rows = rows.v;
     *ret_n = rows.n;
     return 0;

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/meaning.h"
+#include "cli/argv.h"
 #include "cli/sqltext.h"
+#include "cli/synonym.h"
 #include "cli/target.h"
 #include "host/nearest.h"
 
@@ -30,7 +31,7 @@ const char *pb_parse_nearest_command(const char *word)
 
 static int unknown_command(struct pb_ctx *ctx, const char *word)
 {
-    const char *near = pb_parse_nearest_command(word), *meaning = pb_meaning_of(word, false);
+    const char *near = pb_parse_nearest_command(word), *meaning = pb_synonym_find(word, false);
 
     if (meaning) {
         ctx->note = ""; /* the line says it all: no usage */
@@ -80,21 +81,23 @@ static int set_global(struct parser *p, const struct pb_opt *o, char *value)
         const char *name;
         bool *flag;
         const char **text;
-    } places[] = {
+    } globals[] = {
         {"verbose", &p->ctx->verbose, NULL},     {"help", &p->request->help, NULL},
         {"version", &p->request->version, NULL}, {"token", NULL, &p->ctx->token},
         {"token-file", NULL, &p->ctx->token_file}, {"store", NULL, &p->ctx->store},
+        {"core", NULL, &p->ctx->core},           {"exe", NULL, &p->ctx->exe},
+        {"plain", &p->ctx->plain, NULL},         {"cluster", &p->ctx->cluster, NULL},
     };
 
     if (strcmp(o->name, "target") == 0)
         return set_target(p, value, true);
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (strcmp(o->name, places[i].name) != 0)
+    for (size_t i = 0; i < sizeof globals / sizeof *globals; i++) {
+        if (strcmp(o->name, globals[i].name) != 0)
             continue;
-        if (places[i].flag)
-            *places[i].flag = true;
+        if (globals[i].flag)
+            *globals[i].flag = true;
         else
-            *places[i].text = value;
+            *globals[i].text = value;
     }
     return 0;
 }
@@ -246,7 +249,20 @@ static bool is_verbatim(const struct pb_cmd *cmd, int number)
     return pos && pos->name && pos->verbatim;
 }
 
-static int take_word(struct parser *p, char *word)
+/* "cluster query …" is query for all machines; "cluster attach" is an action of its own. */
+static bool is_for_cluster(const char *word, const char *next)
+{
+    static const char *const own[] = {"attach", "nodes", "detach", "help"};
+
+    if (strcmp(word, "cluster") != 0 || !next)
+        return false;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(next, own[i]) == 0)
+            return false;
+    return pb_cmd_find(next) || pb_sqltext_looks(next);
+}
+
+static int parse_word(struct parser *p, char *word)
 {
     struct pb_ctx *ctx = p->ctx;
     const struct pb_cmd *cmd;
@@ -257,6 +273,10 @@ static int take_word(struct parser *p, char *word)
         return 0;
     }
     cmd = pb_cmd_find(word);
+    if (cmd && is_for_cluster(word, *p->argv)) {
+        ctx->cluster = true;
+        return 0;
+    }
     if (cmd) {
         begin_command(ctx, cmd);
         return 0;
@@ -267,12 +287,12 @@ static int take_word(struct parser *p, char *word)
         ctx->args[ctx->nargs++] = word;
         return 0;
     }
-    if (pb_meaning_of(word, true))
+    if (pb_synonym_find(word, true))
         return unknown_command(ctx, word);
     if (!ctx->target)
         return set_target(p, word, false);
     /* Of two words that are no command, the one that nearly is one was meant. */
-    if (!p->target_by_option && pb_target_kind(ctx->target) == PB_TARGET_IS_TEXT &&
+    if (!p->target_by_option && pb_cli_target_kind(ctx->target) == PB_CLI_TARGET_TEXT &&
         pb_parse_nearest_command(ctx->target) && !pb_parse_nearest_command(word))
         return unknown_command(ctx, ctx->target);
     return unknown_command(ctx, word);
@@ -290,7 +310,7 @@ static int parse_words(struct parser *p)
         }
         /* SQL may begin with a remark. */
         if (p->only_words || word[0] != '-' || !word[1] || pb_sqltext_looks(word))
-            rc = take_word(p, word);
+            rc = parse_word(p, word);
         else if (word[1] == '-')
             rc = parse_long(p, word);
         else
@@ -306,8 +326,8 @@ static int missing_command(struct parser *p)
 {
     struct pb_ctx *ctx = p->ctx;
 
-    if (!p->target_by_option && pb_target_kind(ctx->target) == PB_TARGET_IS_TEXT &&
-        (pb_parse_nearest_command(ctx->target) || pb_meaning_of(ctx->target, false)))
+    if (!p->target_by_option && pb_cli_target_kind(ctx->target) == PB_CLI_TARGET_TEXT &&
+        (pb_parse_nearest_command(ctx->target) || pb_synonym_find(ctx->target, false)))
         return unknown_command(ctx, ctx->target);
     return pb_err_set(&ctx->err, PB_USAGE, "no command for target '%s'. Try: probing %s backtrace",
                       ctx->target, ctx->target);
@@ -332,71 +352,14 @@ static int check_args(struct pb_ctx *ctx)
     return 0;
 }
 
-/* The words as a shell would need them typed. */
-static const char *quote_words(struct pb_arena *a, char **argv)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-./:=,@%+";
-    struct pb_buf b = PB_BUF_INIT;
-    char *copy;
-
-    pb_buf_puts(&b, "probing");
-    for (; *argv; argv++) {
-        const char *w = *argv;
-
-        if (strcmp(w, "--token") == 0 && argv[1])
-            argv++;
-        if (w != *argv || strncmp(w, "--token=", 8) == 0)
-            w = "--token=***";
-        pb_buf_putc(&b, ' ');
-        if (*w && !w[strspn(w, plain)]) {
-            pb_buf_puts(&b, w);
-            continue;
-        }
-        pb_buf_putc(&b, '\'');
-        for (; *w; w++) {
-            if (*w == '\'')
-                pb_buf_puts(&b, "'\\''");
-            else
-                pb_buf_putc(&b, *w);
-        }
-        pb_buf_putc(&b, '\'');
-    }
-    copy = pb_arena_strdup(a, b.data);
-    pb_buf_finish(&b);
-    return copy;
-}
-
-/*
- * The command line of a process is for everybody to read: a token in it is overwritten, and used
- * from a copy.
- */
-static void hide_tokens(struct pb_arena *a, char **argv)
-{
-    for (; *argv; argv++) {
-        char *word = *argv, *secret = NULL;
-
-        if (strcmp(word, "--") == 0)
-            return;
-        if (strncmp(word, "--token=", 8) == 0)
-            secret = word + 8;
-        else if (strcmp(word, "--token") == 0 && argv[1])
-            secret = *++argv;
-        if (!secret || !*secret)
-            continue;
-        *argv = pb_arena_strdup(a, *argv);
-        memset(secret, '*', strlen(secret));
-    }
-}
-
 int pb_parse(struct pb_ctx *ctx, struct pb_request *ret, int argc, char **argv)
 {
     struct parser p = {.ctx = ctx, .request = ret, .argv = argv + (argc > 0)};
     int rc;
 
     *ret = (struct pb_request){0};
-    hide_tokens(&ctx->arena, p.argv);
-    ctx->command_line = quote_words(&ctx->arena, p.argv);
+    pb_argv_hide_tokens(&ctx->arena, p.argv);
+    ctx->command_line = pb_argv_quote(&ctx->arena, p.argv);
     ctx->args = PB_NEW_N(&ctx->arena, char *, (size_t)argc + 1);
     rc = parse_words(&p);
     if (ret->help || ret->version) {

@@ -9,19 +9,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/embed.h"
 #include "cli/cmd.h"
 #include "cli/link.h"
+#include "cli/profile_together.h"
 #include "cli/profile_trace.h"
 #include "host/buf.h"
 #include "host/json.h"
+#include "host/json_write.h"
 #include "show/table.h"
 
-__asm__(".pushsection .rodata\n"
-        "pb_profile_script:\n"
-        ".incbin \"" PB_SCRIPTS_DIR "/profile.py\"\n"
-        ".byte 0\n"
-        ".popsection\n");
-extern const char pb_profile_script[] __attribute__((visibility("hidden")));
+PB_EMBED(pb_profile_script, "src/cli/scripts/profile.py")
 
 enum {
     ROWS_KEPT = 1000,
@@ -39,7 +37,8 @@ static const struct pb_opt options[] = {
      .help = "how long to wait for them (default 60)"},
     {.name = "output", .letter = 'o', .type = PB_OPT_STR, .arg = "FILE",
      .help = "where the trace goes, for Perfetto or chrome://tracing; a new file (default "
-             "probing-PID.trace.json, or with a number where that exists)"},
+             "probing-PID.trace.json, or with a number where that exists); of several ranks "
+             "each has one, with its rank in the name"},
     {.name = "max-events", .type = PB_OPT_INT, .arg = "N", .min = 1000, .max = PB_TRACE_EVENTS,
      .help = "stop early before there are more (default 200000); each costs the job some 5 us and "
              "1.5 KB when the profiler stops"},
@@ -65,12 +64,16 @@ const struct pb_cmd pb_cmd_profile = {
         "single one with its place in time is in the trace file. Profiled steps are marked in\n"
         "python.training_logs. The range Optimizer.step of the last step is still open when the\n"
         "profiler stops, and not among the operations. Ctrl-C stops it at the next call or step\n"
-        "and leaves nothing behind.",
+        "and leaves nothing behind. Ranks of a job begin with the same step: they are matched by\n"
+        "their collectives.",
     .options = options,
     .target = PB_TARGET_PROCESS,
+    .job = PB_JOB_TITLED,
+    .prepare = pb_profile_agree,
     .remote = true,
     .examples = "probing 4242 profile                      # five steps\n"
-                "probing 4242 profile -n 20 --shapes -o trace.json\n",
+                "probing 4242 profile -n 20 --shapes -o trace.json\n"
+                "probing cluster profile -n 3              # all ranks, from the same step on\n",
     .run = run,
 };
 
@@ -95,7 +98,7 @@ struct answer {
     const char *path;
     int fd;
     bool named; /* it stands under its path */
-    uint64_t bytes, limit; /* of the trace file */
+    uint64_t bytes, limit; /* size of the trace file, and the most it may have */
     int failure;           /* errno of the first write that failed */
 };
 
@@ -118,7 +121,7 @@ static void write_file(struct answer *a, const char *data, size_t len)
     }
 }
 
-static void take_output(int fd, const void *data, size_t len, void *arg)
+static void collect_output(int fd, const void *data, size_t len, void *arg)
 {
     struct answer *a = arg;
     const char *end;
@@ -176,8 +179,9 @@ static bool exists(const char *path)
 /* The user's file alone, and never one that is there: who looks at a stranger's job may be root. */
 static int create_file(struct pb_ctx *ctx, struct answer *a)
 {
-    const char *wanted = pb_opt_str(ctx, "output", NULL), *who = pb_link_who(ctx);
+    const char *wanted = pb_opt_str(ctx, "output", NULL), *who = pb_profile_who(ctx);
 
+    wanted = wanted ? pb_profile_name(ctx, wanted) : NULL;
     a->path = wanted ? wanted : pb_arena_printf(&ctx->arena, "probing-%s.trace.json", who);
     for (int i = 2; exists(a->path); i++) {
         if (wanted || i > NAMES_TRIED)
@@ -199,19 +203,21 @@ static int name_file(struct pb_ctx *ctx, struct answer *a)
 
 static void make_code(struct pb_ctx *ctx, double seconds, struct pb_buf *code)
 {
-    pb_buf_printf(code, "WANTED, SECONDS, EVENTS, GROWTH, SHAPES = %ld, %g, %ld, %ld << 20, %s\n%s",
+    pb_buf_printf(code, "WANTED, SECONDS, EVENTS, GROWTH, SHAPES = %ld, %g, %ld, %ld << 20, %s\n",
                   pb_opt_int(ctx, "steps", 5), seconds, pb_opt_int(ctx, "max-events", 200000),
-                  pb_opt_int(ctx, "max-mb", 512), pb_opt_flag(ctx, "shapes") ? "True" : "False",
-                  pb_profile_script);
+                  pb_opt_int(ctx, "max-mb", 512), pb_opt_flag(ctx, "shapes") ? "True" : "False");
+    pb_buf_printf(code, "BEGIN = %s\n%s", ctx->agreed ? ctx->agreed : "None", pb_profile_script);
 }
 
 /* Ctrl-C ends it with ctx->interrupted; the script has cleaned up by then. */
 static int ask(struct pb_ctx *ctx, struct pb_agent *agent, struct answer *a, struct pb_json *ret)
 {
-    double seconds = pb_opt_num(ctx, "timeout", 60);
+    double seconds = pb_opt_num(ctx, "timeout", 60) + ctx->agreed_s;
     struct pb_buf code = PB_BUF_INIT;
-    struct pb_link_eval how = {.flags = PB_WIRE_OWN, .timeout_ms = (int)((seconds + 60) * 1000),
-                               .sink = take_output, .arg = a};
+    struct pb_link_eval how = {.flags = PB_WIRE_OWN,
+                               .timeout_ms = (int)((seconds + 60) * 1000),
+                               .sink = collect_output,
+                               .arg = a};
     enum pb_wire_result result = PB_WIRE_OK;
     const char *why = NULL;
     int rc = -1;
@@ -311,6 +317,7 @@ static void show_cost(struct pb_ctx *ctx, const struct pb_json *head, size_t eve
                           "%.3f, write %.3f)\n",
                count, unit, pb_json_number(head, "took_s", 0), events, start + stop + save, start,
                stop, save);
+    pb_profile_show_first(ctx, head);
     if (*why)
         pb_ctx_notice(ctx, pb_arena_printf(&ctx->arena, "probing: stopped after %lld of %ld %s: %s",
                                            count, pb_opt_int(ctx, "steps", 5), unit, why));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "host/alloc.h"
 #include "host/buf.h"
 #include "host/json.h"
@@ -29,7 +30,7 @@ struct event {
 struct pb_trace {
     struct pb_arena arena; /* this struct, operations and their texts */
     bool by_shapes;
-    struct pb_buf text; /* of the event that is being read */
+    struct pb_buf text; /* the event that is being read */
     int depth;
     bool in_string, escaped, too_long;
     struct event *events;
@@ -63,13 +64,6 @@ void pb_trace_destroy(struct pb_trace *t)
     pb_arena_finish(&arena);
 }
 
-static uint32_t hash_of(const char *s, uint32_t h)
-{
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 16777619u;
-    return h;
-}
-
 static bool is_op(const struct pb_trace_op *op, const char *name, const char *shapes)
 {
     return strcmp(op->name, name) == 0 && (!shapes || strcmp(op->shapes, shapes) == 0);
@@ -78,11 +72,10 @@ static bool is_op(const struct pb_trace_op *op, const char *name, const char *sh
 /* Its number, or -1 when there are too many. */
 static int64_t find_op(struct pb_trace *t, const char *name, const char *shapes)
 {
-    uint32_t h = hash_of(name, 2166136261u), at;
+    uint64_t h = pb_hash_text(pb_hash_text(PB_HASH_SEED, name), shapes ? shapes : "");
+    uint32_t at;
 
-    if (shapes)
-        h = hash_of(shapes, h);
-    for (at = h % SLOTS; t->slots[at]; at = (at + 1) % SLOTS)
+    for (at = (uint32_t)(h % SLOTS); t->slots[at]; at = (at + 1) % SLOTS)
         if (is_op(&t->ops[t->slots[at] - 1], name, shapes))
             return t->slots[at] - 1;
     if (t->nops == PB_TRACE_OPS)
@@ -218,7 +211,7 @@ size_t pb_trace_events(const struct pb_trace *t)
 }
 
 /* Host events first, by thread and time; one that is around others comes before them. */
-static int by_place(const void *a, const void *b)
+static int by_thread_and_time(const void *a, const void *b)
 {
     const struct event *x = a, *y = b;
 
@@ -328,7 +321,7 @@ static int by_own_time(const void *a, const void *b)
 const struct pb_trace_op *pb_trace_ops(struct pb_trace *t, size_t *ret_n)
 {
     if (t->nevents)
-        qsort(t->events, t->nevents, sizeof *t->events, by_place);
+        qsort(t->events, t->nevents, sizeof *t->events, by_thread_and_time);
     sum_device(t, sum_host(t));
     t->nevents = 0;
     qsort(t->ops, t->nops, sizeof *t->ops, by_own_time);

@@ -18,7 +18,7 @@
 #include "host/arena.h"
 
 enum {
-    PB_TRACE_EVENTS = 4 << 20, /* that count; later ones are passed over */
+    PB_TRACE_EVENTS = 4 << 20, /* limit of events; later ones are passed over */
     PB_TRACE_OPS = 1 << 16,    /* different operations */
 };
 

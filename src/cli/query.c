@@ -11,9 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "cli/destination.h"
 #include "cli/nodelink.h"
-#include "cli/outlet.h"
-#include "node/sql/engine.h"
+#include "cli/times.h"
+#include "host/number.h"
+#include "node/query/query.h"
 #include "show/result.h"
 
 #define FLUSH_BYTES (256 << 10)
@@ -37,6 +40,11 @@ static const struct pb_opt options[] = {
     {.name = "limit", .type = PB_OPT_INT, .arg = "N", .min = 0, .max = 1e15,
      .help = "rows shown of each statement (default 10000 for a table on a terminal; 0: all)"},
     {.name = "dead", .help = "of ended processes as well, where no target says which"},
+    {.name = "local", .help = "of this machine alone, also when its node is in a cluster"},
+    {.name = "since", .type = PB_OPT_STR, .arg = "TIME",
+     .help = "with --store on a lake: read the hours (UTC) from that of TIME on"},
+    {.name = "until", .type = PB_OPT_STR, .arg = "TIME",
+     .help = "with --store on a lake: read the hours before that of TIME"},
     {.name = "timeout", .type = PB_OPT_NUM, .arg = "SECS", .min = 0.01, .max = 86400,
      .help = "how long it may take (default: the setting query.timeout, 60)"},
     {.name = NULL},
@@ -58,16 +66,22 @@ const struct pb_cmd pb_cmd_query = {
         "which starts by itself and ends when unused; nothing of this runs inside the target.\n"
         "Only reading is possible, and settings: SET probing.KEY = VALUE. `probing tables` lists\n"
         "what there is. Ctrl-C cancels the query.\n"
-        "Exit code 1: the SQL failed; 4: no such target; 5: it took too long.",
+        "When this node is in a cluster (`probing cluster attach`), a question without a target\n"
+        "is for all its machines: each row has its host and rank, answers are exact for the\n"
+        "whole, and who did not answer is said.\n"
+        "Exit code 1: the SQL failed; 4: no such target; 5: it took too long; 6: the answer is\n"
+        "without nodes that did not answer.",
     .options = options,
     .positionals = positionals,
     .target = PB_TARGET_SCOPE,
     .job = PB_JOB_TOGETHER,
+    .whole_cluster = true,
     .examples =
         "probing 4242 query 'SELECT func, file, lineno FROM python.backtrace ORDER BY depth'\n"
         "probing 4242 'SELECT * FROM memory_usage'          # the same word left out\n"
         "probing q -f json 'SELECT * FROM probing.tables'   # all processes, for scripts\n"
         "probing job:train.py q 'SELECT * FROM slow_ranks'  # all ranks and their workers\n"
+        "probing ranks:0-7 q 'SELECT rank, max(step) FROM training_logs GROUP BY rank'\n"
         "probing host:8080 q 'SELECT 1'                     # a node elsewhere\n"
         "probing 4242 q -w 2 'SELECT * FROM python.threads' # again every two seconds\n"
         "probing q -F report.sql -o report.parquet\n",
@@ -77,16 +91,17 @@ const struct pb_cmd pb_cmd_query = {
 struct asking {
     struct pb_ctx *ctx;
     struct pb_nodelink link;
-    struct pb_outlet outlet;
+    struct pb_destination outlet;
     struct pb_result result;
     const char *sql, *format;
     bool table; /* made here from rows; the other formats come ready from the node */
     bool on_screen;
-    struct pb_text_tail tail; /* of a format that is no table, on the screen */
+    struct pb_text_tail tail; /* end of a format that is no table, on the screen */
     uint64_t limit;
     int timeout_ms;
     bool living; /* without a target, the ended ones are left out */
     bool counts; /* says how many processes it covered */
+    const char *cluster; /* as in pb_question */
 };
 
 static int sql_of_file(struct pb_ctx *ctx, const char *path, const char **ret)
@@ -156,16 +171,21 @@ static int read_options(struct asking *q)
     q->living = !pb_opt_flag(ctx, "dead");
     q->counts = true;
     q->timeout_ms = (int)(pb_opt_num(ctx, "timeout", 0) * 1000);
+    q->cluster = ctx->cluster ? "true"
+                 : ctx->store || ctx->target || pb_opt_flag(ctx, "local") ? NULL
+                                                                          : "\"auto\"";
+    if (ctx->cluster && pb_opt_flag(ctx, "local"))
+        return pb_err_set(&ctx->err, PB_USAGE, "--local and a cluster exclude each other");
     if (strcmp(q->format, "parquet") == 0 && on_screen)
         return pb_err_set(&ctx->err, PB_USAGE,
                           "Parquet is not for a terminal; write it to a file: -o FILE");
     if (pb_opt_flag(ctx, "watch") && path)
         return pb_err_set(&ctx->err, PB_USAGE, "--watch and --output exclude each other");
-    return read_sql(ctx, &q->sql);
+    return pb_times_hours(ctx) < 0 ? -1 : read_sql(ctx, &q->sql);
 }
 
 /* A line of the answer for a table, bytes as they are otherwise; those drive no terminal. */
-static int take(const void *data, size_t len, void *arg)
+static int handle_line(const void *data, size_t len, void *arg)
 {
     struct asking *q = arg;
     struct pb_ctx *ctx = q->ctx;
@@ -178,7 +198,7 @@ static int take(const void *data, size_t len, void *arg)
         return -1;
     if (ctx->out.buf.len < FLUSH_BYTES)
         return 0;
-    if (pb_outlet_flush(&q->outlet) < 0)
+    if (pb_destination_flush(&q->outlet) < 0)
         return -1;
     return ctx->out.broken;
 }
@@ -206,15 +226,19 @@ static const char *more_rows(struct asking *q, const struct pb_answer *answered)
     if (answered->left_out == PB_SQL_UNKNOWN)
         return "more rows";
     return pb_arena_printf(a, "%s more row%s", grouped(a, answered->left_out),
-                           answered->left_out == 1 ? "" : "s");
+                           pb_plural((size_t)answered->left_out, "s"));
 }
 
 /* For people: whose rows these were when nobody was named. */
 static void say_covered(struct asking *q, const struct pb_answer *answered)
 {
     struct pb_arena *a = &q->ctx->arena;
-    const char *many = answered->living == 1 ? "" : "es";
+    const char *many = pb_plural((size_t)answered->living, "es");
 
+    if (answered->nodes && !answered->partial && isatty(STDERR_FILENO))
+        pb_ctx_notice(q->ctx, pb_arena_printf(a, "probing: all %lld nodes of the cluster answered; "
+                                                 "--local is this machine alone",
+                                              (long long)answered->nodes));
     if (answered->living < 0 || !isatty(STDERR_FILENO))
         return;
     pb_ctx_notice(q->ctx,
@@ -244,8 +268,14 @@ static int ask_once(struct asking *q, struct pb_answer *answered)
 {
     struct pb_ctx *ctx = q->ctx;
     struct pb_question question = {
-        .sql = q->sql, .format = q->table ? "rows" : q->format, .max_rows = q->limit,
-        .timeout_ms = q->timeout_ms, .living = q->living, .sink = take, .arg = q,
+        .sql = q->sql,
+        .format = q->table ? "rows" : q->format,
+        .max_rows = q->limit,
+        .timeout_ms = q->timeout_ms,
+        .living = q->living,
+        .cluster = q->cluster,
+        .sink = handle_line,
+        .arg = q,
     };
     int rc;
 
@@ -262,21 +292,14 @@ static int ask_once(struct asking *q, struct pb_answer *answered)
     return rc;
 }
 
-static void leave_quietly(int signo)
+static void exit_on_signal(int signo)
 {
     (void)signo;
     _exit(0);
 }
 
-static void wait_for(double secs)
-{
-    struct timespec t = {.tv_sec = (time_t)secs, .tv_nsec = (long)((secs - (time_t)secs) * 1e9)};
-
-    nanosleep(&t, NULL);
-}
-
 /* What stands above each repetition: on a terminal it takes the place of the last one. */
-static void begin_again(struct asking *q, double every, bool first)
+static void start_repetition(struct asking *q, double every, bool first)
 {
     struct pb_print *out = &q->ctx->out;
     time_t now = time(NULL);
@@ -300,9 +323,10 @@ static void begin_again(struct asking *q, double every, bool first)
 static int watch(struct asking *q, double every)
 {
     struct pb_ctx *ctx = q->ctx;
-    struct sigaction act = {.sa_handler = leave_quietly};
+    struct sigaction act = {.sa_handler = exit_on_signal};
+    struct timespec pause = pb_clock_timespec((uint64_t)(every * 1e9));
     long count = pb_opt_int(ctx, "count", 0);
-    int screen = ctx->out.is_terminal ? pb_outlet_screen() : 0;
+    int screen = ctx->out.is_terminal ? pb_destination_screen() : 0;
     struct pb_answer answered;
     int rc = 0;
 
@@ -311,13 +335,13 @@ static int watch(struct asking *q, double every)
     sigaction(SIGINT, &act, NULL);
     for (long i = 0; rc == 0 && !ctx->out.broken && (!count || i < count); i++) {
         if (i)
-            wait_for(every);
-        begin_again(q, every, i == 0);
+            nanosleep(&pause, NULL);
+        start_repetition(q, every, i == 0);
         rc = ask_once(q, &answered);
         if (rc == 0 && answered.truncated && q->table)
             pb_print_f(&ctx->out, "… %s\n", more_rows(q, &answered));
         if (rc == 0)
-            rc = pb_outlet_flush(&q->outlet);
+            rc = pb_destination_flush(&q->outlet);
     }
     if (ctx->interrupted) {
         ctx->interrupted = false;
@@ -335,16 +359,17 @@ static int answer(struct asking *q, const char *path, double every)
 
     if (pb_nodelink_open(q->ctx, &q->link) < 0)
         return -1;
-    rc = pb_outlet_open(q->ctx, &q->outlet, path, q->table && !every);
+    rc = pb_destination_open(q->ctx, &q->outlet, path, q->table && !every);
     if (rc == 0) {
         rc = every ? watch(q, every) : ask_once(q, &answered);
-        if (pb_outlet_close(&q->outlet, rc == 0) < 0)
+        if (pb_destination_close(&q->outlet, rc == 0) < 0)
             rc = -1;
     }
     if (rc == 0) {
         say_more(q, &answered);
         if (!every && q->counts)
             say_covered(q, &answered);
+        q->ctx->partial |= answered.partial;
     }
     pb_nodelink_close(&q->link);
     return rc;
@@ -361,7 +386,8 @@ static int run(struct pb_ctx *ctx)
 
 int pb_query_show(struct pb_ctx *ctx, const char *sql, const char *format)
 {
-    struct asking q = {.ctx = ctx, .sql = sql, .format = format};
+    struct asking q = {.ctx = ctx, .sql = sql, .format = format,
+                       .cluster = ctx->cluster ? "true" : NULL};
 
     q.table = strcmp(format, "table") == 0 || strcmp(format, "markdown") == 0;
     if (q.table && ctx->out.is_terminal)

@@ -2,6 +2,7 @@
  * probing TARGET repl - a Python prompt inside a process.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include "cli/lineedit.h"
 #include "cli/link.h"
 #include "cli/magic.h"
+#include "host/own_path.h"
 
 #define COMPLETE_TIMEOUT_MS 3000
 
@@ -36,6 +38,8 @@ const struct pb_cmd pb_cmd_repl = {
         "A prompt in the namespace of the target's __main__, with history, tab completion from\n"
         "the live process, blocks over several lines and `_` for the last value. Ctrl-C ends the\n"
         "statement, not the job; Ctrl-D or exit leaves. %help lists the prompt's commands.\n"
+        "Ctrl-R searches the history, Ctrl-_ undoes; keys can be changed in ~/.editrc (bind -v:\n"
+        "those of vi).\n"
         "Loaded modules and those of the standard library need no import: gc.collect().\n"
         "A frame is held until the prompt ends, even if its function has returned; its variables\n"
         "are read anew for each statement.\n"
@@ -61,12 +65,12 @@ struct repl {
 /* ${XDG_STATE_HOME:-~/.local/state}/probing/history; NULL when there is no such place. */
 static const char *history_path(struct pb_arena *a)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    char *path, *p;
+    const char *state = getenv("XDG_STATE_HOME"), *home;
+    char kept[PATH_MAX], *path, *p;
 
-    if (state && *state == '/')
+    if (state && *state == '/' && pb_own_path(state))
         path = pb_arena_printf(a, "%s/probing/history", state);
-    else if (home && *home == '/')
+    else if ((home = pb_own_home(kept, sizeof kept)))
         path = pb_arena_printf(a, "%s/.local/state/probing/history", home);
     else
         return NULL;
@@ -174,7 +178,7 @@ static bool is_exit(const char *line)
  * In a script: does this line belong to the statement above it? What starts at
  * the margin does not, but for the other half of a compound statement.
  */
-static bool goes_on(const struct pb_buf *statement, const char *line)
+static bool continues_statement(const struct pb_buf *statement, const char *line)
 {
     static const char *const words[] = {"else", "elif", "except", "finally"};
     const char *last = memrchr(statement->data, '\n', statement->len);
@@ -202,7 +206,7 @@ static int end_block(struct repl *r)
 }
 
 /* A line that starts something. */
-static int take_first(struct repl *r, const char *line)
+static int start_statement(struct repl *r, const char *line)
 {
     if (is_exit(line))
         return -1;
@@ -219,12 +223,12 @@ static int take_first(struct repl *r, const char *line)
     return execute(r) < 0 ? -1 : 0;
 }
 
-static int take_line(struct repl *r, const char *line)
+static int handle_line(struct repl *r, const char *line)
 {
     bool script = !r->edit.terminal;
 
     if (r->statement.len && script) {
-        if (goes_on(&r->statement, line)) {
+        if (continues_statement(&r->statement, line)) {
             pb_buf_putc(&r->statement, '\n');
             pb_buf_puts(&r->statement, line);
             return 0;
@@ -233,7 +237,7 @@ static int take_line(struct repl *r, const char *line)
             return -1;
     }
     if (!r->statement.len)
-        return take_first(r, line);
+        return start_statement(r, line);
     pb_buf_putc(&r->statement, '\n');
     pb_buf_puts(&r->statement, line);
     return execute(r) < 0 ? -1 : 0;
@@ -254,7 +258,7 @@ static void prompt_loop(struct repl *r)
             continue;
         }
         pb_lineedit_remember(&r->edit, line.data ? line.data : "");
-        if (take_line(r, line.data ? line.data : "") < 0)
+        if (handle_line(r, line.data ? line.data : "") < 0)
             goto out;
     }
     /* The last block of a script; what is still open then is an error to be seen. */
@@ -266,7 +270,7 @@ out:
     pb_buf_finish(&line);
 }
 
-static void greet(struct repl *r)
+static void print_banner(struct repl *r)
 {
     struct pb_arena *a = &r->ctx->arena;
     const char *python = pb_agent_value(r->agent.hello, "python", a);
@@ -289,7 +293,7 @@ static int run(struct pb_ctx *ctx)
     r.how.stay = r.edit.terminal;
     r.edit.complete = complete;
     r.edit.arg = &r;
-    greet(&r);
+    print_banner(&r);
     prompt_loop(&r);
     pb_buf_finish(&r.statement);
     pb_agent_close(&r.agent);

@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include "cli/job.h"
+#include "cli/ranks.h"
 #include "host/proc.h"
+#include "host/python/processes.h"
 #include "host/secret.h"
-#include "unwind/processes.h"
 
 #define DIGITS "0123456789"
 
@@ -49,15 +50,17 @@ static bool is_remote(const char *word)
            !strchr(word, ' ');
 }
 
-enum pb_target_kind pb_target_kind(const char *word)
+enum pb_cli_target_kind pb_cli_target_kind(const char *word)
 {
     if (strncmp(word, PB_JOB_PREFIX, strlen(PB_JOB_PREFIX)) == 0)
-        return PB_TARGET_IS_JOB;
+        return PB_CLI_TARGET_JOB;
+    if (pb_cli_ranks_is(word))
+        return PB_CLI_TARGET_RANKS;
     if (is_process(word, false))
-        return PB_TARGET_IS_PID;
+        return PB_CLI_TARGET_PID;
     if (is_process(word, true))
-        return PB_TARGET_IS_ID;
-    return is_remote(word) ? PB_TARGET_IS_REMOTE : PB_TARGET_IS_TEXT;
+        return PB_CLI_TARGET_ID;
+    return is_remote(word) ? PB_CLI_TARGET_REMOTE : PB_CLI_TARGET_TEXT;
 }
 
 static int resolve_pid(struct pb_ctx *ctx, const char *word)
@@ -126,7 +129,7 @@ static int missing(struct pb_ctx *ctx)
 {
     const char *name = ctx->cmd->name;
 
-    if (ctx->nargs && pb_target_kind(ctx->args[0]) == PB_TARGET_IS_PID)
+    if (ctx->nargs && pb_cli_target_kind(ctx->args[0]) == PB_CLI_TARGET_PID)
         return pb_err_set(&ctx->err, PB_USAGE,
                           "%s needs a target in front of it. Try: probing %s %s", name,
                           ctx->args[0], name);
@@ -146,19 +149,21 @@ static int check_owner(struct pb_ctx *ctx)
 
 static int resolve(struct pb_ctx *ctx, const char *word)
 {
-    enum pb_target_kind kind = pb_target_kind(word);
+    enum pb_cli_target_kind kind = pb_cli_target_kind(word);
     int rc;
 
-    if (kind == PB_TARGET_IS_REMOTE)
+    if (kind == PB_CLI_TARGET_REMOTE)
         return resolve_remote(ctx, word);
-    if (kind == PB_TARGET_IS_JOB)
+    if (kind == PB_CLI_TARGET_RANKS || ctx->cluster)
+        return pb_cli_ranks_resolve(ctx, word);
+    if (kind == PB_CLI_TARGET_JOB)
         return pb_job_resolve(ctx, word + strlen(PB_JOB_PREFIX));
     if (ctx->cmd->target != PB_TARGET_SCOPE)
-        return kind == PB_TARGET_IS_PID ? resolve_pid(ctx, word) : resolve_text(ctx, word);
+        return kind == PB_CLI_TARGET_PID ? resolve_pid(ctx, word) : resolve_text(ctx, word);
     /* A node also knows the dead. */
-    if (kind != PB_TARGET_IS_TEXT) {
+    if (kind != PB_CLI_TARGET_TEXT) {
         ctx->scope = word;
-        rc = kind == PB_TARGET_IS_PID ? resolve_pid(ctx, word) : 0;
+        rc = kind == PB_CLI_TARGET_PID ? resolve_pid(ctx, word) : 0;
         return rc == 0 && ctx->pid ? check_owner(ctx) : rc;
     }
     rc = resolve_text(ctx, word);
@@ -172,27 +177,48 @@ static int check_store(struct pb_ctx *ctx, const char *word)
     if (ctx->cmd->target != PB_TARGET_SCOPE && !ctx->cmd->stored)
         return pb_err_set(&ctx->err, PB_USAGE, "--store: %s looks at living processes",
                           ctx->cmd->name);
-    if (word && pb_target_kind(word) != PB_TARGET_IS_PID && pb_target_kind(word) != PB_TARGET_IS_ID)
+    if (word && pb_cli_target_kind(word) != PB_CLI_TARGET_PID &&
+        pb_cli_target_kind(word) != PB_CLI_TARGET_ID)
         return pb_err_set(&ctx->err, PB_USAGE, "--store: '%s' is not the pid of a process in it",
                           word);
     return 0;
 }
 
-int pb_target_resolve(struct pb_ctx *ctx)
+static int check_core(struct pb_ctx *ctx, const char *word)
+{
+    if (!ctx->cmd->core)
+        return pb_err_set(&ctx->err, PB_USAGE, "--core: %s cannot look at a core file",
+                          ctx->cmd->name);
+    if (word || ctx->store || ctx->cluster)
+        return pb_err_set(&ctx->err, PB_USAGE, "--core is the target; there is no other beside it");
+    return 0;
+}
+
+int pb_cli_target_resolve(struct pb_ctx *ctx)
 {
     static const char *const stand_ins[] = {"PROBING_TARGET", "ENDPOINT"};
     const char *word = ctx->target;
 
+    if (ctx->core)
+        return check_core(ctx, word);
+    if (ctx->exe)
+        return pb_err_set(&ctx->err, PB_USAGE, "--exe: only with --core");
     if (ctx->store && check_store(ctx, word) < 0)
         return -1;
+    if (ctx->cluster && ctx->store)
+        return pb_err_set(&ctx->err, PB_USAGE, "--store and a cluster exclude each other");
     if (ctx->cmd->target == PB_TARGET_UNUSED) {
+        if (ctx->cluster && !ctx->cmd->whole_cluster)
+            return pb_err_set(&ctx->err, PB_USAGE, "%s is not for a cluster", ctx->cmd->name);
         if (word)
             return pb_err_set(&ctx->err, PB_USAGE, "%s takes no target, but got '%s'",
                               ctx->cmd->name, word);
         return 0;
     }
-    for (size_t i = 0; i < 2 && !ctx->store && (!word || !*word); i++)
+    for (size_t i = 0; i < 2 && !ctx->store && !ctx->cluster && (!word || !*word); i++)
         word = getenv(stand_ins[i]);
+    if (ctx->cluster && (!word || !*word))
+        return pb_cli_ranks_resolve(ctx, NULL);
     if (!word || !*word)
         return ctx->cmd->target == PB_TARGET_PROCESS ? missing(ctx) : 0;
     ctx->target = word;

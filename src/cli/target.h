@@ -12,21 +12,22 @@
 
 #include "cli/cmd.h"
 
-enum pb_target_kind {
-    PB_TARGET_IS_PID,
-    PB_TARGET_IS_ID,     /* for a node: "1234-5678", pid and start time; "12,34", several */
-    PB_TARGET_IS_REMOTE, /* "host:8080", or one process there: "host:8080/1234" */
-    PB_TARGET_IS_JOB,    /* "job:train.py": cli/job.h */
-    PB_TARGET_IS_TEXT,
+enum pb_cli_target_kind {
+    PB_CLI_TARGET_PID,
+    PB_CLI_TARGET_ID,     /* for a node: "1234-5678", pid and start time; "12,34", several */
+    PB_CLI_TARGET_REMOTE, /* "host:8080", or one process there: "host:8080/1234" */
+    PB_CLI_TARGET_JOB,    /* "job:train.py": cli/job.h */
+    PB_CLI_TARGET_RANKS,  /* "rank:17", "ranks:0-7", "ranks:0-7@train.py": cli/ranks.h */
+    PB_CLI_TARGET_TEXT,
 };
 
 /* What a word looks like; nothing is looked up. */
-enum pb_target_kind pb_target_kind(const char *word);
+enum pb_cli_target_kind pb_cli_target_kind(const char *word);
 
 /*
  * Sets ctx->pid, job, remote and scope as ctx->cmd needs them. Fills ctx->note when several
  * processes match.
  */
-int pb_target_resolve(struct pb_ctx *ctx);
+int pb_cli_target_resolve(struct pb_ctx *ctx);
 
 #endif

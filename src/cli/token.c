@@ -10,8 +10,9 @@
 #include "base/home.h"
 #include "cli/cmd.h"
 #include "host/json.h"
+#include "host/json_write.h"
 #include "host/proc.h"
-#include "node/token.h"
+#include "node/access/token.h"
 #include "show/table.h"
 
 static int run(struct pb_ctx *ctx);
@@ -114,7 +115,7 @@ static void put_json(struct pb_buf *b, const struct pb_token *t, const char *sec
 }
 
 /* The secret goes to stdout alone, so that a script can take it. */
-static void tell(struct pb_ctx *ctx, const struct pb_token *t, const char *secret)
+static void print_token(struct pb_ctx *ctx, const struct pb_token *t, const char *secret)
 {
     if (wants_json(ctx)) {
         put_json(&ctx->out.buf, t, secret);
@@ -141,7 +142,7 @@ static int show_own(struct pb_ctx *ctx)
 
     if (pb_token_own(secret, sizeof secret, true, &ctx->err) < 0)
         return -1;
-    tell(ctx, &own, secret);
+    print_token(ctx, &own, secret);
     return 0;
 }
 
@@ -234,7 +235,7 @@ static int make_new(struct pb_ctx *ctx)
     pb_sha256_text(secret, strlen(secret), t.hash);
     if (pb_tokens_change(add, &t, &ctx->err) < 0)
         return -1;
-    tell(ctx, &t, secret);
+    print_token(ctx, &t, secret);
     return 0;
 }
 
@@ -272,7 +273,7 @@ static int rotate(struct pb_ctx *ctx, const char *name)
         if (pb_tokens_change(replace, &t, &ctx->err) < 0)
             return -1;
     }
-    tell(ctx, &t, secret);
+    print_token(ctx, &t, secret);
     return 0;
 }
 

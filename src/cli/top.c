@@ -11,11 +11,16 @@
 
 #include "base/clock.h"
 #include "cli/cmd.h"
+#include "cli/destination.h"
 #include "cli/hot.h"
-#include "cli/outlet.h"
+#include "host/number.h"
 #include "profile/sampler.h"
 
-enum { PIPE_ROWS = 15, THREADS_SHOWN = 8, HEAD_LINES = 5 };
+enum { PIPE_ROWS = 15, THREADS_SHOWN = 8, ROWS_MIN = 3 };
+/* Of a screen: lines over the functions, with the last one, which stays empty; over the threads. */
+enum { HEAD_LINES = 5, THREAD_LINES = 2 };
+
+#define KEYS "1 own  2 total  s own or total  l lines or functions  space now  ? keys  q end"
 
 static int run(struct pb_ctx *ctx);
 
@@ -38,9 +43,10 @@ const struct pb_cmd pb_cmd_top = {
     .name = "top",
     .summary = "Show live what the target's functions and threads do",
     .details =
-        "Samples from outside like flamegraph. 100 % is one thread for the whole time. On a\n"
-        "terminal: s sorts by own or by total time, q ends. In a pipe: plain text, one picture\n"
-        "after the other.",
+        "Samples from outside like flamegraph. 100 % is one thread for the whole time. In a pipe:\n"
+        "plain text, one picture after the other. Keys on a terminal: 1 sorts by own time, 2 by\n"
+        "total time, s changes between them, l between functions and lines, space shows what\n"
+        "there is now, ? says the keys, q ends.",
     .options = options,
     .target = PB_TARGET_PROCESS,
     .examples = "probing 4242 top              # a live screen\n"
@@ -48,8 +54,8 @@ const struct pb_cmd pb_cmd_top = {
     .run = run,
 };
 
-/* All that a signal handler can get at. */
-static _Atomic bool ended;
+/* All that signal handlers can get at. */
+static _Atomic bool ended, suspended;
 
 static void on_interrupt(int signo)
 {
@@ -57,10 +63,18 @@ static void on_interrupt(int signo)
     atomic_store(&ended, true);
 }
 
+static void on_suspend(int signo)
+{
+    (void)signo;
+    atomic_store(&suspended, true);
+}
+
 struct screen {
     struct pb_ctx *ctx;
     struct pb_sampler *sampler;
-    bool by_total;
+    bool by_total, by_line;
+    bool help; /* the keys are shown */
+    bool now;  /* the picture is not waited for */
     bool live; /* a terminal: one picture replaces the other */
     struct termios before;
 };
@@ -148,12 +162,12 @@ static void put_head(struct screen *s, const struct pb_recording *r, const struc
     put_line(s, PB_BOLD, pb_arena_printf(a, "%d · Python %s · %s", (int)r->pid, r->python,
                                          r->command));
     put_line(s, PB_PLAIN,
-             pb_arena_printf(a, "%zu threads, %.2f running · GIL held %.0f %%, %.2f waiting for it "
-                                "· %llu samples, %llu missed, %.1f %% of a core",
-                             n, percent(run, r) / 100, percent(gil, r), percent(wait, r) / 100,
-                             (unsigned long long)r->samples, (unsigned long long)r->missed,
-                             percent(r->cpu_ns, r)));
-    put_line(s, PB_PLAIN, "");
+             pb_arena_printf(a, "%zu thread%s, %.2f running · GIL held %.0f %%, %.2f waiting for "
+                                "it · %llu samples, %llu missed, %.1f %% of a core",
+                             n, pb_plural(n, "s"), percent(run, r) / 100, percent(gil, r),
+                             percent(wait, r) / 100, (unsigned long long)r->samples,
+                             (unsigned long long)r->missed, percent(r->cpu_ns, r)));
+    put_line(s, PB_DIM, s->help ? KEYS : "");
 }
 
 static void put_functions(struct screen *s, const struct pb_recording *r, size_t rows,
@@ -165,7 +179,7 @@ static void put_functions(struct screen *s, const struct pb_recording *r, size_t
 
     if (s->by_total)
         qsort(v, n, sizeof *v, by_total);
-    put_line(s, PB_DIM, "   own  total  function");
+    put_line(s, PB_DIM, s->by_line ? "   own  total  line" : "   own  total  function");
     for (size_t i = 0; i < n && i < rows && (s->by_total || v[i].self_ns); i++) {
         const char *state = v[i].self_ns ? pb_hot_state(&v[i]) : NULL, *place = "";
 
@@ -182,11 +196,13 @@ static void put_functions(struct screen *s, const struct pb_recording *r, size_t
 }
 
 static void put_threads(struct screen *s, const struct pb_recording *r,
-                        const struct thread_sum *v, size_t n, struct pb_arena *a)
+                        const struct thread_sum *v, size_t n, size_t shown, struct pb_arena *a)
 {
+    if (!shown)
+        return;
     put_line(s, PB_PLAIN, "");
     put_line(s, PB_DIM, "   run    gil   wait  thread");
-    for (size_t i = 0; i < n && i < THREADS_SHOWN; i++) {
+    for (size_t i = 0; i < n && i < shown; i++) {
         const struct pb_rec_thread *t = &r->threads[v[i].thread];
         uint32_t node = v[i].top_node;
 
@@ -196,8 +212,23 @@ static void put_threads(struct screen *s, const struct pb_recording *r,
                                  percent(v[i].wait_ns, r), (int)t->tid, t->name,
                                  node ? r->stacks.frames[r->stacks.nodes[node].frame].func : "?"));
     }
-    if (n > THREADS_SHOWN)
-        put_line(s, PB_DIM, pb_arena_printf(a, "%zu more threads", n - THREADS_SHOWN));
+    if (n > shown)
+        put_line(s, PB_DIM, pb_arena_printf(a, "%zu more thread%s", n - shown,
+                                            pb_plural(n - shown, "s")));
+}
+
+/* Lines for functions and for threads that a screen has room for. */
+static void share_screen(size_t lines, size_t nthreads, size_t *ret_rows, size_t *ret_threads)
+{
+    size_t free = lines > HEAD_LINES ? lines - HEAD_LINES : 0, threads;
+
+    *ret_threads = nthreads < THREADS_SHOWN ? nthreads : THREADS_SHOWN;
+    threads = THREAD_LINES + *ret_threads + (nthreads > *ret_threads);
+    if (free < threads + ROWS_MIN) {
+        *ret_threads = free > THREAD_LINES + 1 + ROWS_MIN ? free - THREAD_LINES - 1 - ROWS_MIN : 0;
+        threads = *ret_threads ? THREAD_LINES + 1 + *ret_threads : 0;
+    }
+    *ret_rows = free > threads ? free - threads : 0;
 }
 
 static int show(struct screen *s)
@@ -205,20 +236,19 @@ static int show(struct screen *s)
     struct pb_recording *r = pb_sampler_recording(s->sampler);
     struct pb_arena a = PB_ARENA_INIT;
     struct thread_sum *threads;
-    size_t n, rows = PIPE_ROWS;
-    int lines = s->live ? pb_outlet_screen() : 0;
+    size_t n, rows = PIPE_ROWS, shown = THREADS_SHOWN;
+    int lines = s->live ? pb_destination_screen() : 0;
 
+    pb_print_measure(&s->ctx->out);
     n = sum_threads(r, &a, &threads);
     if (lines > 0) {
-        size_t other = HEAD_LINES + 2 + (n < THREADS_SHOWN ? n : THREADS_SHOWN + 1);
-
-        rows = (size_t)lines > other + 3 ? (size_t)lines - other : 3;
+        share_screen((size_t)lines, n, &rows, &shown);
         pb_print_puts(&s->ctx->out, "\x1b[H");
     }
     put_head(s, r, threads, n, &a);
     pb_recording_filter(r, &(struct pb_rec_filter){0});
     put_functions(s, r, rows, &a);
-    put_threads(s, r, threads, n, &a);
+    put_threads(s, r, threads, n, shown, &a);
     pb_print_puts(&s->ctx->out, s->live ? "\x1b[J" : "\n");
     pb_arena_finish(&a);
     return pb_print_flush(&s->ctx->out, &s->ctx->err);
@@ -249,35 +279,82 @@ static void close_screen(struct screen *s)
     tcsetattr(STDIN_FILENO, TCSANOW, &s->before);
 }
 
+/* Those of top and of py-spy top, as far as there is what they mean. */
+static void press(struct screen *s, char key)
+{
+    switch (key) {
+    case 'q':
+    case 'Q':
+        atomic_store(&ended, true);
+        break;
+    case '1':
+    case '2':
+        s->by_total = key == '2';
+        break;
+    case 's':
+        s->by_total = !s->by_total;
+        break;
+    case 'l':
+    case 'L':
+        s->by_line = !s->by_line;
+        pb_sampler_by_function(s->sampler, !s->by_line);
+        break;
+    case 'h':
+    case '?':
+        s->help = !s->help;
+        break;
+    case ' ':
+        s->now = true;
+        break;
+    default:
+        break;
+    }
+}
+
 static void read_keys(struct screen *s)
 {
     struct pollfd p = {STDIN_FILENO, POLLIN, 0};
     char key;
 
-    while (s->live && poll(&p, 1, 0) > 0 && read(STDIN_FILENO, &key, 1) == 1) {
-        if (key == 'q' || key == 'Q')
-            atomic_store(&ended, true);
-        if (key == 's')
-            s->by_total = !s->by_total;
-    }
+    while (s->live && poll(&p, 1, 0) > 0 && read(STDIN_FILENO, &key, 1) == 1)
+        press(s, key);
+}
+
+/* Ctrl-Z: the shell gets its screen back, until it lets us go on. */
+static void suspend(struct screen *s)
+{
+    close_screen(s);
+    raise(SIGSTOP);
+    open_screen(s);
+}
+
+/* Begins a picture; returns when it is to be shown. */
+static uint64_t begin_picture(struct screen *s, double secs)
+{
+    pb_sampler_restart(s->sampler);
+    s->now = false;
+    return pb_clock_ns() + (uint64_t)(secs * 1e9);
 }
 
 /* Samples for one picture; false: all processes have ended. */
 static bool watch(struct screen *s, double secs)
 {
-    uint64_t end = pb_clock_ns() + (uint64_t)(secs * 1e9);
+    uint64_t end = begin_picture(s, secs);
 
-    pb_sampler_restart(s->sampler);
     do {
         pb_sampler_sleep(s->sampler);
+        if (atomic_exchange(&suspended, false)) {
+            suspend(s);
+            end = begin_picture(s, secs);
+        }
         read_keys(s);
         if (!pb_sampler_tick(s->sampler))
             return false;
-    } while (!atomic_load(&ended) && pb_clock_ns() < end);
+    } while (!atomic_load(&ended) && !s->now && pb_clock_ns() < end);
     return true;
 }
 
-static int look(struct screen *s)
+static int sample_once(struct screen *s)
 {
     double secs = pb_opt_num(s->ctx, "interval", 1);
     long count = pb_opt_int(s->ctx, "count", 0);
@@ -299,21 +376,28 @@ static int run(struct pb_ctx *ctx)
     struct pb_sampler_opts o = {.rate = (double)pb_opt_int(ctx, "rate", 100),
                                 .native = pb_opt_flag(ctx, "native"),
                                 .children = pb_opt_flag(ctx, "subprocesses"),
+                                .by_process = pb_opt_flag(ctx, "subprocesses"),
                                 .by_function = !pb_opt_flag(ctx, "lines")};
-    struct screen s = {.ctx = ctx, .by_total = pb_opt_flag(ctx, "total")};
-    struct sigaction act = {.sa_handler = on_interrupt}, old;
+    struct screen s = {.ctx = ctx, .by_total = pb_opt_flag(ctx, "total"),
+                       .by_line = pb_opt_flag(ctx, "lines")};
+    struct sigaction act = {.sa_handler = on_interrupt}, stop = {.sa_handler = on_suspend}, old;
     int rc;
 
-    if (pb_sampler_open(&s.sampler, ctx->pid, ctx->command_line, &o, &ctx->err) < 0)
+    s.sampler = pb_sampler_create(&o);
+    if (pb_sampler_add(s.sampler, ctx->pid, ctx->command_line, &ctx->err) < 0) {
+        pb_sampler_destroy(s.sampler);
         return -1;
+    }
     sigaction(SIGINT, NULL, &old);
     if (old.sa_handler != SIG_IGN)
         sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
     open_screen(&s);
-    rc = look(&s);
+    if (s.live)
+        sigaction(SIGTSTP, &stop, NULL);
+    rc = sample_once(&s);
     close_screen(&s);
     sigaction(SIGINT, &old, NULL);
-    pb_sampler_close(s.sampler);
+    pb_sampler_destroy(s.sampler);
     return rc;
 }

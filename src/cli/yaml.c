@@ -2,245 +2,231 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <yaml.h>
 
-/* A mapping that is open: its keys all stand at one indentation. */
-struct level {
-    size_t indent;
-    const char *prefix; /* "probing.eval.", or "" */
-};
+/* References to references multiply: bounds on nodes visited, and on bytes of keys and values. */
+enum { VISITS_MAX = 10000, BYTES_MAX = 8 * PB_YAML_MAX };
 
-struct reader {
+struct walk {
     struct pb_arena *a;
     struct pb_err *err;
     struct pb_yaml *out;
-    struct level levels[PB_YAML_DEPTH];
-    size_t depth;        /* of levels in use, at least one */
-    const char *pending; /* key without a value so far: "probing.eval." */
-    int pending_line;
-    int line;
+    yaml_document_t *document;
+    unsigned visits;
+    size_t bytes;
 };
 
-static int fail(struct reader *r, const char *what)
+static int add_node(struct walk *w, int index, const char *key, int depth, bool merged);
+
+static int line_of(const yaml_node_t *node)
 {
-    return pb_err_set(r->err, PB_USAGE, "line %d: %s", r->line, what);
+    return (int)node->start_mark.line + 1;
 }
 
-static bool is_blank(char c)
+static int fail(struct walk *w, const yaml_node_t *at, const char *what)
 {
-    return c == ' ' || c == '\t';
+    return pb_err_set(w->err, PB_USAGE, "line %d: %s", line_of(at), what);
 }
 
-/* Past the blanks; at the end or at a comment nothing is left. */
-static const char *skip_blank(const char *s)
+/* Only what every reader knows: "!!int 5" is 5, "!secret x" could be anything. */
+static int check_tag(struct walk *w, const yaml_node_t *node)
 {
-    const char *from = s;
+    static const char standard[] = "tag:yaml.org,2002:";
+    const char *tag = (const char *)node->tag;
 
-    while (is_blank(*s))
-        s++;
-    return *s == '#' && s > from ? s + strlen(s) : s;
-}
-
-static int quoted_double(struct reader *r, const char **s, char *to)
-{
-    static const char from[] = "\"\\/nt", meant[] = "\"\\/\n\t";
-    const char *p = *s + 1;
-
-    for (; *p && *p != '"'; p++) {
-        const char *e = from;
-
-        if (*p == '\\') {
-            e = p[1] ? strchr(from, *++p) : NULL;
-            if (!e)
-                return fail(r, "unknown escape in a text");
-            *to++ = meant[e - from];
-        } else {
-            *to++ = *p;
-        }
-    }
-    *to = '\0';
-    if (!*p)
-        return fail(r, "a text has no closing quote");
-    *s = p + 1;
-    return 0;
-}
-
-static int quoted_single(struct reader *r, const char **s, char *to)
-{
-    const char *p = *s + 1;
-
-    for (; *p && (*p != '\'' || p[1] == '\''); p++) {
-        *to++ = *p;
-        p += *p == '\'';
-    }
-    *to = '\0';
-    if (!*p)
-        return fail(r, "a text has no closing quote");
-    *s = p + 1;
-    return 0;
-}
-
-/* A text that starts at *s with a quote; *s moves behind it. */
-static int read_quoted(struct reader *r, const char **s, const char **ret)
-{
-    char *to = pb_arena_alloc(r->a, strlen(*s) + 1);
-
-    *ret = to;
-    return **s == '"' ? quoted_double(r, s, to) : quoted_single(r, s, to);
-}
-
-/* The key at *s; *s moves behind its colon. */
-static int read_key(struct reader *r, const char **s, const char **ret)
-{
-    size_t n;
-
-    if (**s == '"' || **s == '\'') {
-        if (read_quoted(r, s, ret) < 0)
-            return -1;
-    } else {
-        n = strcspn(*s, ": \t#,[]{}&*!|>'\"%@`");
-        *ret = pb_arena_strndup(r->a, *s, n);
-        *s += n;
-    }
-    while (is_blank(**s))
-        ++*s;
-    if (!**ret || **s != ':' || ((*s)[1] && !is_blank((*s)[1])))
-        return fail(r, "expected 'key: value'");
-    ++*s;
-    return 0;
-}
-
-/* What stands behind the colon; NULL when nothing does. */
-static int read_value(struct reader *r, const char *s, const char **ret)
-{
-    size_t n = 0;
-
-    s = skip_blank(s);
-    *ret = NULL;
-    if (!*s)
+    if (!tag || strncmp(tag, standard, sizeof standard - 1) == 0)
         return 0;
-    if (*s == '"' || *s == '\'') {
-        if (read_quoted(r, &s, ret) < 0)
-            return -1;
-        return *skip_blank(s) ? fail(r, "something stands behind a text in quotes") : 0;
+    return pb_err_set(w->err, PB_USAGE, "line %d: unknown tag '%.40s'", line_of(node), tag);
+}
+
+static int scalar(struct walk *w, const yaml_node_t *node, const char **ret)
+{
+    const char *text = (const char *)node->data.scalar.value;
+    size_t len = node->data.scalar.length;
+
+    w->bytes += len;
+    if (w->bytes > BYTES_MAX)
+        return fail(w, node, "too many references");
+    *ret = pb_arena_strndup(w->a, text, len);
+    return strlen(*ret) == len ? 0 : fail(w, node, "not text");
+}
+
+/* merged: from a "<<"; what the mapping itself says counts more. */
+static int add_pair(struct walk *w, const char *key, const char *value, int line, bool merged)
+{
+    struct pb_yaml *out = w->out;
+
+    for (size_t i = 0; i < out->n; i++) {
+        if (strcmp(out->v[i].key, key) != 0)
+            continue;
+        return merged ? 0
+                      : pb_err_set(w->err, PB_USAGE, "line %d: '%.80s' stands in line %d already",
+                                   line, key, out->v[i].line);
     }
-    if (strchr("[{&*!|>%@`", *s))
-        return fail(r, "only plain values are understood, no lists, no {}, no references");
-    while (s[n] && !(s[n] == '#' && n && is_blank(s[n - 1])))
-        n++;
-    while (n && is_blank(s[n - 1]))
-        n--;
-    *ret = pb_arena_strndup(r->a, s, n);
-    if (strstr(*ret, ": ") || (*ret)[n - 1] == ':')
-        return fail(r, "two values on one line");
-    return 0;
-}
-
-static int no_value(struct reader *r)
-{
-    size_t n = strlen(r->pending) - 1;
-
-    r->line = r->pending_line;
-    return pb_err_set(r->err, PB_USAGE, "line %d: '%.*s' has no value", r->line,
-                      (int)(n < 80 ? n : 80), r->pending);
-}
-
-/* Finds the mapping that a line of this indentation belongs to. */
-static int enter_level(struct reader *r, size_t indent)
-{
-    struct level *top = &r->levels[r->depth - 1];
-
-    if (r->pending && indent > top->indent) {
-        if (r->depth == PB_YAML_DEPTH)
-            return fail(r, "too many levels");
-        r->levels[r->depth++] = (struct level){indent, r->pending};
-        r->pending = NULL;
-        return 0;
-    }
-    if (r->pending)
-        return no_value(r);
-    while (r->depth > 1 && r->levels[r->depth - 1].indent > indent)
-        r->depth--;
-    if (r->levels[r->depth - 1].indent != indent)
-        return fail(r, "the indentation fits no line above");
-    return 0;
-}
-
-static int add_pair(struct reader *r, const char *key, const char *value)
-{
-    struct pb_yaml *out = r->out;
-
-    for (size_t i = 0; i < out->n; i++)
-        if (strcmp(out->v[i].key, key) == 0)
-            return pb_err_set(r->err, PB_USAGE, "line %d: '%.80s' stands in line %d already",
-                              r->line, key, out->v[i].line);
     if (out->n == PB_YAML_PAIRS)
-        return fail(r, "too many keys");
+        return pb_err_set(w->err, PB_USAGE, "line %d: too many keys", line);
     if (out->n == out->cap) {
         size_t size = sizeof *out->v, cap = out->cap ? 2 * out->cap : 16;
 
-        out->v = pb_arena_grow(r->a, out->v, out->cap * size, cap * size);
+        out->v = pb_arena_grow(w->a, out->v, out->cap * size, cap * size);
         out->cap = cap;
     }
-    out->v[out->n++] = (struct pb_yaml_pair){key, value, r->line};
+    out->v[out->n++] = (struct pb_yaml_pair){key, value, line};
     return 0;
 }
 
-static int read_line(struct reader *r, const char *s)
+static int add_scalar(struct walk *w, const yaml_node_t *node, const char *key, bool merged)
 {
-    size_t indent = strspn(s, " ");
-    const char *key, *value, *prefix;
+    bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    const char *value;
 
-    s += indent;
-    if (!*s || *s == '#' || !*skip_blank(s))
-        return 0;
-    if (*s == '\t')
-        return fail(r, "a tab cannot indent");
-    if (*s == '-' && (!s[1] || is_blank(s[1])))
-        return fail(r, "lists are not understood");
-    if (enter_level(r, indent) < 0 || read_key(r, &s, &key) < 0 || read_value(r, s, &value) < 0)
+    if (!*key)
+        return fail(w, node, "expected 'key: value'");
+    if (scalar(w, node, &value) < 0)
         return -1;
-    prefix = r->levels[r->depth - 1].prefix;
-    if (value)
-        return add_pair(r, pb_arena_printf(r->a, "%s%s", prefix, key), value);
-    r->pending = pb_arena_printf(r->a, "%s%s.", prefix, key);
-    r->pending_line = r->line;
+    if (plain && (!*value || strcmp(value, "~") == 0 || strcmp(value, "null") == 0))
+        return pb_err_set(w->err, PB_USAGE, "line %d: '%.80s' has no value", line_of(node), key);
+    return add_pair(w, key, value, line_of(node), merged);
+}
+
+static bool is_merge(const yaml_node_t *key)
+{
+    return key->type == YAML_SCALAR_NODE && key->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           strcmp((const char *)key->data.scalar.value, "<<") == 0;
+}
+
+/* One "key: value" of a mapping whose own key is `around`; merges: only "<<", else all but it. */
+static int add_entry(struct walk *w, const yaml_node_pair_t *pair, const char *around, int depth,
+                     bool merges, bool merged)
+{
+    const yaml_node_t *key = yaml_document_get_node(w->document, pair->key);
+    const char *name;
+
+    if (is_merge(key) != merges)
+        return 0;
+    if (merges)
+        return add_node(w, pair->value, around, depth, true);
+    if (key->type != YAML_SCALAR_NODE)
+        return fail(w, key, "a key must be a word");
+    if (scalar(w, key, &name) < 0)
+        return -1;
+    if (!*name)
+        return fail(w, key, "expected 'key: value'");
+    w->bytes += strlen(around);
+    name = pb_arena_printf(w->a, "%s%s%s", around, *around ? "." : "", name);
+    return add_node(w, pair->value, name, depth + 1, merged);
+}
+
+static int add_mapping(struct walk *w, const yaml_node_t *node, const char *key, int depth,
+                       bool merged)
+{
+    const yaml_node_pair_t *pair, *end = node->data.mapping.pairs.top;
+
+    if (node->data.mapping.pairs.start == end && *key && !merged)
+        return pb_err_set(w->err, PB_USAGE, "line %d: '%.80s' has no value", line_of(node), key);
+    for (int merges = 0; merges <= 1; merges++)
+        for (pair = node->data.mapping.pairs.start; pair < end; pair++)
+            if (add_entry(w, pair, key, depth, merges, merged) < 0)
+                return -1;
     return 0;
 }
 
-static bool is_mark(const char *line, const char *mark)
+/* A list of mappings says the same as one mapping; no setting takes several values. */
+static int add_list(struct walk *w, const yaml_node_t *node, const char *key, int depth,
+                    bool merged)
 {
-    return strncmp(line, mark, 3) == 0 && !*skip_blank(line + 3);
+    const yaml_node_item_t *item, *end = node->data.sequence.items.top;
+
+    for (item = node->data.sequence.items.start; item < end; item++) {
+        const yaml_node_t *child = yaml_document_get_node(w->document, *item);
+
+        if (child->type == YAML_SCALAR_NODE)
+            return fail(w, child, *key ? "one value is wanted here, not a list"
+                                       : "expected 'key: value'");
+        if (add_node(w, *item, key, depth + 1, merged) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int add_node(struct walk *w, int index, const char *key, int depth, bool merged)
+{
+    const yaml_node_t *node = yaml_document_get_node(w->document, index);
+
+    if (depth > PB_YAML_DEPTH)
+        return fail(w, node, "too many levels");
+    if (++w->visits > VISITS_MAX)
+        return fail(w, node, "too many references");
+    if (check_tag(w, node) < 0)
+        return -1;
+    if (node->type == YAML_MAPPING_NODE)
+        return add_mapping(w, node, key, depth, merged);
+    if (node->type == YAML_SEQUENCE_NODE)
+        return add_list(w, node, key, depth, merged);
+    return add_scalar(w, node, key, merged);
+}
+
+static int syntax_error(const yaml_parser_t *p, struct pb_err *err)
+{
+    size_t line = p->problem_mark.line;
+
+    if (p->error == YAML_SCANNER_ERROR && p->buffer.pointer < p->buffer.last &&
+        *p->buffer.pointer == '\t')
+        return pb_err_set(err, PB_USAGE, "line %zu: a tab cannot indent", line + 1);
+    if (p->error == YAML_READER_ERROR)
+        return pb_err_set(err, PB_USAGE, "byte %zu: %s", p->problem_offset,
+                          p->problem ? p->problem : "not text");
+    return pb_err_set(err, PB_USAGE, "line %zu: %s%s%s", line + 1,
+                      p->problem ? p->problem : "not understood", p->context ? " " : "",
+                      p->context ? p->context : "");
+}
+
+static int read_document(yaml_parser_t *p, struct walk *w)
+{
+    yaml_document_t document;
+    int rc = 0;
+
+    if (!yaml_parser_load(p, &document))
+        return syntax_error(p, w->err);
+    w->document = &document;
+    if (yaml_document_get_root_node(&document))
+        rc = add_node(w, 1, "", 0, false);
+    yaml_document_delete(&document);
+    return rc;
+}
+
+/* Whatever follows the first document. */
+static int refuse_more(yaml_parser_t *p, struct walk *w)
+{
+    yaml_document_t document;
+    const yaml_node_t *root;
+    int rc = 0;
+
+    if (!yaml_parser_load(p, &document))
+        return syntax_error(p, w->err);
+    root = yaml_document_get_root_node(&document);
+    if (root)
+        rc = fail(w, root, "a second document");
+    yaml_document_delete(&document);
+    return rc;
 }
 
 int pb_yaml_parse(struct pb_yaml *ret, struct pb_arena *a, const char *text, size_t len,
                   struct pb_err *err)
 {
-    struct reader r = {.a = a, .err = err, .out = ret, .levels = {{0, ""}}, .depth = 1};
-    const char *end = text + len;
-    bool begun = false;
+    struct walk w = {.a = a, .err = err, .out = ret};
+    yaml_parser_t parser;
+    int rc;
 
     *ret = (struct pb_yaml){0};
     if (len > PB_YAML_MAX)
         return pb_err_set(err, PB_USAGE, "longer than %d KB", PB_YAML_MAX >> 10);
-    for (r.line = 1; text < end; r.line++) {
-        const char *stop = memchr(text, '\n', (size_t)(end - text));
-        size_t n = (size_t)((stop ? stop : end) - text);
-        char *line = pb_arena_strndup(a, text, n);
-
-        text = stop ? stop + 1 : end;
-        if (n && line[n - 1] == '\r')
-            line[--n] = '\0';
-        if (strlen(line) != n)
-            return fail(&r, "not text");
-        if (is_mark(line, "..."))
-            break;
-        if (is_mark(line, "---")) {
-            if (begun)
-                return fail(&r, "a second document");
-        } else if (read_line(&r, line) < 0) {
-            return -1;
-        }
-        begun = begun || *line;
-    }
-    return r.pending ? no_value(&r) : 0;
+    if (!yaml_parser_initialize(&parser))
+        return pb_err_set(err, PB_FAIL, "no memory");
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    rc = read_document(&parser, &w);
+    if (rc == 0 && ret->n)
+        rc = refuse_more(&parser, &w);
+    yaml_parser_delete(&parser);
+    return rc;
 }

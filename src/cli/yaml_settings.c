@@ -31,12 +31,8 @@ static int unknown(const struct pb_yaml_pair *p, struct pb_err *err)
     static const char prefix[] = "probing.";
     const char *bare =
         strncmp(p->key, prefix, sizeof prefix - 1) ? p->key : p->key + sizeof prefix - 1;
-    struct pb_nearest n = PB_NEAREST_INIT(bare);
-    const char *near;
+    const char *near = pb_nearest_setting(bare);
 
-    for (int i = 0; i < PB_SETTING_COUNT; i++)
-        pb_nearest_offer(&n, pb_setting_list[i].name);
-    near = pb_nearest_result(&n);
     if (near)
         return pb_err_set(err, PB_USAGE, "line %d: no setting '%.80s'. Did you mean '%s'?", p->line,
                           bare, near);
@@ -44,10 +40,12 @@ static int unknown(const struct pb_yaml_pair *p, struct pb_err *err)
                       bare);
 }
 
-static int take_pair(struct pb_yaml_settings *s, const struct pb_yaml_pair *p, struct pb_err *err)
+static int apply_pair(struct pb_yaml_settings *s, const struct pb_yaml_pair *p, struct pb_err *err)
 {
     int index = pb_settings_find(p->key, strlen(p->key));
 
+    if (strncmp(p->key, "x-", 2) == 0) /* by convention: only there to be referred to */
+        return 0;
     if (index < 0)
         return unknown(p, err);
     if (s->given[index])
@@ -72,7 +70,7 @@ int pb_yaml_settings_read(struct pb_yaml_settings *ret, const char *path, struct
     pb_settings_init(&s.settings);
     rc = pb_yaml_parse(&yaml, a, text.len ? text.data : "", text.len, err);
     for (size_t i = 0; rc == 0 && i < yaml.n; i++)
-        rc = take_pair(&s, &yaml.v[i], err);
+        rc = apply_pair(&s, &yaml.v[i], err);
     if (rc < 0)
         pb_err_prefix(err, "%s", path);
     else

@@ -17,7 +17,7 @@
 
 struct pb_yaml_settings {
     struct pb_settings settings;
-    bool given[PB_SETTING_COUNT]; /* those that the file names */
+    bool given[PB_SETTING_COUNT]; /* settings that the file names */
 };
 
 int pb_yaml_settings_read(struct pb_yaml_settings *ret, const char *path, struct pb_arena *a,

@@ -20,6 +20,7 @@
 #include "host/arena.h"
 #include "host/mem.h"
 #include "host/proc.h"
+#include "host/stall.h"
 
 #define PF_KTHREAD 0x00200000u
 #define CAP_SYS_PTRACE_BIT 19
@@ -121,7 +122,7 @@ static int explain(struct pb_err *err, pid_t pid, const char *hint, bool maps_re
 static int first_mapping(pid_t pid, uint64_t *ret)
 {
     char path[64], text[4096];
-    int fd, saved;
+    int fd, saved, slot;
     ssize_t n;
 
     *ret = 0;
@@ -129,8 +130,10 @@ static int first_mapping(pid_t pid, uint64_t *ret)
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    n = read(fd, text, sizeof text - 1);
+    slot = pb_stall_begin(pid);
+    n = slot == PB_STALL_REFUSED ? -1 : read(fd, text, sizeof text - 1);
     saved = errno;
+    pb_stall_end(slot);
     close(fd);
     errno = saved;
     if (n < 0)
@@ -258,6 +261,8 @@ int pb_proc_check_access(pid_t pid, const char *command_hint, struct pb_err *err
     if (first_mapping(pid, &addr) < 0) {
         if (errno == ENOENT || errno == ESRCH)
             return pb_err_set(err, PB_NO_TARGET, "%d: no such process", (int)pid);
+        if (errno == ETIMEDOUT)
+            return pb_err_set(err, PB_TIMEOUT, "%d: " PB_STALL_REASON, (int)pid);
         return explain(err, pid, command_hint, false);
     }
     if (addr == 0)
@@ -268,6 +273,8 @@ int pb_proc_check_access(pid_t pid, const char *command_hint, struct pb_err *err
             return explain(err, pid, command_hint, true);
         if (errno == ESRCH)
             return pb_err_set(err, PB_NO_TARGET, "%d: has just ended", (int)pid);
+        if (errno == ETIMEDOUT)
+            return pb_err_set(err, PB_TIMEOUT, "%d: " PB_STALL_REASON, (int)pid);
         if (errno == ENOSYS)
             return pb_err_set(err, PB_FAIL, "%d: this kernel has no process_vm_readv", (int)pid);
         /* EFAULT: the page went away in between, but the kernel let us in. */

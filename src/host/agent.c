@@ -12,12 +12,17 @@
 
 #include "base/clock.h"
 #include "base/home.h"
+#include "base/settings.h"
 #include "host/alloc.h"
 #include "host/proc.h"
 
 #define NS_PER_MS 1000000ull
+#define FOLDERS_MAX 8
 
-/* Looks for <leaf> in every folder of a user below <prefix><root>; -1 when it is not there. */
+/*
+ * Looks for <leaf> in the folders of a user below <prefix><root>; -1 when it is not there. There is
+ * one, two where somebody has taken the first name; who makes thousands is not searched for long.
+ */
 static int open_home(const char *prefix, const char *root, uid_t name, uid_t owner,
                      const char *leaf)
 {
@@ -25,7 +30,8 @@ static int open_home(const char *prefix, const char *root, uid_t name, uid_t own
     int user, fd = -1;
 
     snprintf(below, sizeof below, "%s%s", prefix, root);
-    while (fd < 0 && (user = pb_home_next(path, below, name, owner)) >= 0) {
+    for (int i = 0; i < FOLDERS_MAX && fd < 0 &&
+                    (user = pb_home_next(path, below, name, owner)) >= 0; i++) {
         fd = openat(user, leaf, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         close(user);
         if (fd >= 0 && pb_home_check(fd, owner) < 0) {
@@ -175,7 +181,7 @@ static int receive(struct pb_agent *a, struct pb_wire_in *in, unsigned char **bu
     pb_wire_next(in);
     for (;;) {
         size_t len;
-        void *to = pb_wire_want(in, &len);
+        void *to = pb_wire_buffer(in, &len);
         ssize_t n = read(a->fd, to, len);
         enum pb_wire_step step;
 
@@ -188,7 +194,7 @@ static int receive(struct pb_agent *a, struct pb_wire_in *in, unsigned char **bu
                 return -1;
             continue;
         }
-        step = pb_wire_took(in, (size_t)n, false);
+        step = pb_wire_received(in, (size_t)n, false);
         if (step == PB_WIRE_BAD)
             return pb_err_set(err, PB_FAIL, "the agent speaks another protocol");
         if (step == PB_WIRE_BODY) {
@@ -279,18 +285,26 @@ static int send_question(struct pb_agent *a, enum pb_wire_type type, const void 
     return 0;
 }
 
-/* Passes on what arrives until DONE. */
-static int read_answers(struct pb_agent *a, uint64_t deadline, pb_agent_sink *sink, void *arg,
-                        struct pb_arena *arena, enum pb_wire_result *ret_result,
+/* Passes on what arrives until DONE; more than `most` bytes are no answer. */
+static int read_answers(struct pb_agent *a, uint64_t most, uint64_t deadline, pb_agent_sink *sink,
+                        void *arg, struct pb_arena *arena, enum pb_wire_result *ret_result,
                         const char **ret_why, struct pb_err *err)
 {
     struct pb_wire_in in;
     struct pb_wire_done done;
     unsigned char *buf = NULL;
     size_t cap = 0;
+    uint64_t said = 0;
     int rc;
 
     while ((rc = receive(a, &in, &buf, &cap, deadline, err)) == 0) {
+        said += in.head.len;
+        /* Who never stops talking is not waited for, either. */
+        if (said > most || (deadline && pb_clock_ns() >= deadline)) {
+            rc = said > most ? pb_err_set(err, PB_FAIL, "the agent says too much")
+                             : pb_err_set(err, PB_TIMEOUT, "the agent does not end its answer");
+            break;
+        }
         if (in.head.id != a->next_id)
             continue; /* the end of a question that was given up */
         if (in.head.type == PB_WIRE_DONE)
@@ -320,10 +334,21 @@ int pb_agent_ask(struct pb_agent *a, enum pb_wire_type type, const void *head, s
     int rc = send_question(a, type, head, head_len, body, body_len, deadline, err);
 
     if (rc == 0)
-        rc = read_answers(a, deadline, sink, arg, arena, ret_result, ret_why, err);
+        rc = read_answers(a, type == PB_WIRE_EVAL ? UINT64_MAX : PB_AGENT_ANSWER_MAX, deadline,
+                          sink, arg, arena, ret_result, ret_why, err);
     a->asking = 0;
     a->next_id++;
     return rc;
+}
+
+/* The process may be a stranger's: a number out of bounds would be waited for without end. */
+int pb_agent_eval_ms(const struct pb_agent *a)
+{
+    const struct pb_setting *s = &pb_setting_list[PB_SET_EVAL_TIMEOUT];
+    const char *said = strstr(a->hello, "timeout_ms=");
+    long long ms = said ? strtoll(said + strlen("timeout_ms="), NULL, 10) : 0;
+
+    return (int)(ms >= s->min && ms <= s->max ? ms : s->default_value);
 }
 
 void pb_agent_interrupt(struct pb_agent *a)
@@ -340,8 +365,10 @@ char *pb_agent_value(const char *lines, const char *key, struct pb_arena *arena)
 {
     size_t len = strlen(key);
 
-    for (const char *line = lines; line && *line; line = strchr(line, '\n'), line += line != NULL)
+    for (const char *line = lines, *end; line && *line; line = end ? end + 1 : NULL) {
+        end = strchr(line, '\n');
         if (strncmp(line, key, len) == 0 && line[len] == '=')
             return pb_arena_strndup(arena, line + len + 1, strcspn(line + len + 1, "\n"));
+    }
     return NULL;
 }

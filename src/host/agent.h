@@ -43,12 +43,15 @@ int pb_agent_open(struct pb_agent *a, pid_t pid, int timeout_ms, struct pb_err *
 int pb_agent_adopt(struct pb_agent *a, int fd, int timeout_ms, struct pb_err *err);
 void pb_agent_close(struct pb_agent *a);
 
+#define PB_AGENT_ANSWER_MAX (1u << 20)
+
 /* What arrives while a question is answered; fd 1 or 2. */
 typedef void pb_agent_sink(int fd, const void *data, size_t len, void *arg);
 
 /*
  * Asks and waits for DONE, at most timeout_ms (0: no limit). Returns 0 with
- * *ret_result and, when the agent gave a reason, *ret_why in the arena.
+ * *ret_result and, when the agent gave a reason, *ret_why in the arena. What
+ * is answered to any question but EVAL is at most PB_AGENT_ANSWER_MAX bytes.
  */
 int pb_agent_ask(struct pb_agent *a, enum pb_wire_type type, const void *head, size_t head_len,
                  const void *body, size_t body_len, int timeout_ms, pb_agent_sink *sink, void *arg,
@@ -56,6 +59,11 @@ int pb_agent_ask(struct pb_agent *a, enum pb_wire_type type, const void *head, s
                  struct pb_err *err);
 /* Value of a key=value line of HELLO or STATUS, in the arena; NULL when there is none. */
 char *pb_agent_value(const char *lines, const char *key, struct pb_arena *arena);
+/*
+ * How long an evaluation may take when nobody says: the setting eval.timeout of the process, as its
+ * HELLO gives it, within what that setting may be.
+ */
+int pb_agent_eval_ms(const struct pb_agent *a);
 /* Sends INTERRUPT for the question that is being answered. Safe in a signal handler. */
 void pb_agent_interrupt(struct pb_agent *a);
 

@@ -28,6 +28,7 @@ void pb_arena_finish(struct pb_arena *a)
         free(b);
     }
     a->head = NULL;
+    a->bytes = 0;
 }
 
 static size_t round_up(size_t n)
@@ -58,6 +59,7 @@ void *pb_arena_alloc(struct pb_arena *a, size_t size)
     if (!b || b->cap - b->used < size) {
         struct pb_arena_block *fresh = block_create(size);
 
+        a->bytes += fresh->cap;
         /* A big piece gets a block of its own behind the one still being filled. */
         if (b && fresh->cap == size) {
             fresh->next = b->next;

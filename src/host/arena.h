@@ -17,6 +17,7 @@ struct pb_arena_block;
 
 struct pb_arena {
     struct pb_arena_block *head;
+    size_t bytes; /* taken from the system so far */
 };
 
 #define PB_ARENA_INIT {0}

@@ -1,10 +1,10 @@
 /*
- * buf.h - a growing byte string, and JSON written into it.
+ * buf.h - a growing byte string.
  *
  * Owns: its bytes.
  * Threads: one.
  * Fails: never; ends the process when memory is exhausted (outside only).
- * Not here: colours, widths (show/print.h).
+ * Not here: JSON (json_write.h), colours, widths (show/print.h).
  */
 #ifndef PB_HOST_BUF_H
 #define PB_HOST_BUF_H
@@ -36,18 +36,5 @@ void pb_buf_printf(struct pb_buf *b, const char *fmt, ...) __attribute__((format
 size_t pb_utf8_len(const char *text);
 /* How many bytes at the end are the beginning of a UTF-8 character whose rest is to come. */
 size_t pb_utf8_unfinished(const char *s, size_t len);
-
-/*
- * Writes a quoted JSON string. Bytes that are not valid UTF-8 come out as
- * U+FFFD, so that the result is always valid JSON.
- */
-void pb_json_string(struct pb_buf *b, const char *s);
-/* Writes `"key":` with a comma in front unless the object or array was just opened. */
-void pb_json_key(struct pb_buf *b, const char *key);
-void pb_json_comma(struct pb_buf *b);
-void pb_json_int(struct pb_buf *b, int64_t v);
-void pb_json_bool(struct pb_buf *b, bool v);
-/* The string, or null. */
-void pb_json_string_or_null(struct pb_buf *b, const char *s);
 
 #endif

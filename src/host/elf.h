@@ -1,7 +1,8 @@
 /*
  * elf.h - a read-only view of one ELF file.
  *
- * Owns: the mapping of the file.
+ * Owns: the mapping of the file, which whoever owns the file may change at any time: values are
+ * copied before they are checked.
  * Threads: any number of readers of an open object.
  * Fails: with a reason; every offset in the file is checked, nothing in it is
  * trusted (fuzzed in tests/fuzz).
@@ -20,7 +21,7 @@
 struct pb_elf {
     const uint8_t *data;
     size_t size;
-    bool mapped; /* data is ours to unmap */
+    bool is_file, is_image; /* data is ours to unmap: a file's, or a copy of a target's memory */
     const Elf64_Ehdr *eh;
     const Elf64_Phdr *ph;
     size_t nph;
@@ -29,7 +30,7 @@ struct pb_elf {
     const char *shstr;
     size_t shstr_len;
     uint64_t base_vaddr; /* page-aligned p_vaddr - p_offset side of the first PT_LOAD */
-    void *eh_copy, *ph_copy, *sh_copy; /* ours: tables that lie at odd offsets in the file */
+    void *eh_copy, *ph_copy, *sh_copy; /* ours: where eh, ph and sh point */
 };
 
 /* A run of bytes inside the file, together with its address when loaded. */
@@ -56,7 +57,12 @@ struct pb_elf_symbols {
     size_t str_len; /* up to and with the last NUL: a name that begins below it also ends there */
 };
 
-int pb_elf_open(struct pb_elf *elf, const char *path, struct pb_err *err);
+/* Do bytes [off, off + len) lie within the first size ones? */
+static inline bool pb_elf_inside(size_t size, uint64_t off, uint64_t len)
+{
+    return off <= size && len <= size - off;
+}
+
 int pb_elf_open_fd(struct pb_elf *elf, int fd, struct pb_err *err);
 /* The bytes stay the caller's (the vdso, a fuzzer's input). */
 int pb_elf_from_memory(struct pb_elf *elf, const void *data, size_t size, struct pb_err *err);
@@ -64,6 +70,8 @@ void pb_elf_close(struct pb_elf *elf);
 
 /* Finds a section by name; false when it is not there or lies outside the file. */
 bool pb_elf_section(const struct pb_elf *elf, const char *name, struct pb_elf_range *ret);
+/* The bytes of a section; false when it has none in the file, or they are compressed. */
+bool pb_elf_section_bytes(const struct pb_elf *elf, const Elf64_Shdr *sh, struct pb_elf_range *ret);
 /* Finds the first program header of a type, as bytes of the file. */
 bool pb_elf_segment(const struct pb_elf *elf, uint32_t type, struct pb_elf_range *ret);
 /* File bytes behind an address (through PT_LOAD); false outside of them. */
@@ -84,7 +92,5 @@ bool pb_elf_each_symbol(const struct pb_elf *elf, enum pb_elf_table table,
 bool pb_elf_find_export(const struct pb_elf *elf, const char *name, struct pb_elf_sym *ret);
 /* Looks a name up in .dynsym (by its hash table where there is one), then in .symtab. */
 bool pb_elf_find_symbol(const struct pb_elf *elf, const char *name, struct pb_elf_sym *ret);
-/* Copies the GNU build id; returns its length, 0 when there is none. */
-size_t pb_elf_build_id(const struct pb_elf *elf, uint8_t *ret, size_t cap);
 
 #endif

@@ -123,7 +123,7 @@ int pb_elf_from_process(struct pb_elf *elf, struct pb_mem *mem, uint64_t base, s
         munmap(image, size);
         return -1;
     }
-    elf->mapped = true;
+    elf->is_image = true;
     unrelocate_dynamic(elf, image, bias);
     return 0;
 }

@@ -5,7 +5,7 @@
  * Threads: one per connection.
  * Fails: a head that is malformed or over the limits is refused with the status to answer; the
  * client says why and how far it got. Every wait has a deadline.
- * Not here: routes (node/http/), TLS.
+ * Not here: routes (node/http/), TLS (tls.h), which goes with a token unless it is not wanted.
  *
  * What two readers of a message could take differently is refused: bare line ends, folded
  * headers, blanks before a colon, a length said twice.
@@ -26,7 +26,7 @@ enum {
     PB_HTTP_TRAILER_MAX = 4096,
     PB_HTTP_HEADERS_MAX = 64,
     PB_HTTP_BODY_MAX = 16 << 20,
-    PB_HTTP_NAME_MAX = 256, /* of a host */
+    PB_HTTP_NAME_MAX = 256, /* size of a host's name */
 };
 
 struct pb_http_header {
@@ -101,7 +101,8 @@ int pb_http_split(const char *address, char *host, char *port, struct pb_err *er
 struct pb_http_where {
     const char *socket; /* path of a Unix socket, or NULL */
     const char *host;   /* "host:port", "[::1]:8080" */
-    const char *token;  /* for host; NULL for none */
+    const char *token;  /* for host; NULL for none: the connection is plain then */
+    bool plain;         /* send the token in the open, without TLS */
 };
 
 struct pb_http_client;
@@ -119,7 +120,8 @@ typedef int pb_http_sink(const void *data, size_t len, void *arg);
 
 /*
  * PB_NO_TARGET: nobody listens there. PB_DENIED: the Unix socket is not ours to use, or another
- * user's process listens on it.
+ * user's process listens on it, or the node does not know the token. To a port of this machine that
+ * does not know it the connection is plain, and the token does not travel.
  */
 int pb_http_connect(struct pb_http_client **ret, const struct pb_http_where *where,
                     int timeout_ms, struct pb_err *err);
@@ -131,17 +133,19 @@ void pb_http_close(struct pb_http_client *c);
  */
 int pb_http_ask(struct pb_http_client *c, const struct pb_http_request *r, pb_http_sink *sink,
                 void *arg, int *ret_status, struct pb_err *err);
+/* The value of a line of a trailer; it is cut out of the text. NULL: there is none of that name. */
+const char *pb_http_trailer(char *trailer, const char *name);
 /* A header or trailer of the last response, until the next question. */
 const char *pb_http_answered(struct pb_http_client *c, const char *name);
 /*
  * Of an answer that broke off: the error that the server named in the last line it sent, as its
  * JSON in the arena; NULL when it could not.
  */
-const char *pb_http_last_words(struct pb_http_client *c, struct pb_arena *a);
+const char *pb_http_final_error(struct pb_http_client *c, struct pb_arena *a);
 /*
- * Asks by POST, with a body of JSON, to turn the connection into a plain byte stream (101). Returns
- * the descriptor, which does not block and which the caller owns from then on, or -1. c is closed
- * either way.
+ * Asks by POST, with a body of JSON, to turn the connection into a byte stream (101). Returns the
+ * descriptor (of TLS, one that a thread copies from and to), which does not block and which the
+ * caller owns from then on, or -1. c is closed either way.
  */
 int pb_http_upgrade(struct pb_http_client *c, const char *path, const char *body,
                     const char *protocol, struct pb_err *err);

@@ -1,5 +1,8 @@
 #include "host/http.h"
 
+#include <string.h>
+#include <strings.h>
+
 /* More in a size than any body we take; a trailer or extension is short, too. */
 #define SIZE_DIGITS 8
 
@@ -109,4 +112,18 @@ long pb_http_body_feed(struct pb_http_body *b, const char *data, size_t len, con
             b->state = b->state == PB_BODY_PLAIN ? PB_BODY_DONE : PB_BODY_BEHIND;
     }
     return (long)used;
+}
+
+const char *pb_http_trailer(char *trailer, const char *name)
+{
+    size_t len = strlen(name), n;
+
+    for (char *line = trailer; *line; line += n + 1) {
+        n = strcspn(line, "\n");
+        if (n > len && line[len] == ':' && strncasecmp(line, name, len) == 0) {
+            line[n] = '\0';
+            return line + len + 1 + strspn(line + len + 1, " \t");
+        }
+    }
+    return NULL;
 }

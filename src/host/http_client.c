@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "host/alloc.h"
@@ -13,6 +12,8 @@
 #include "host/http.h"
 #include "host/http_dial.h"
 #include "host/json.h"
+#include "host/stream.h"
+#include "host/tls.h"
 
 #define NS_PER_MS 1000000ull
 /* A signal may come just before the wait that it should end. */
@@ -20,17 +21,19 @@
 #define UPGRADE_TIMEOUT_MS 20000
 
 struct pb_http_client {
-    int fd;
+    struct pb_stream io;
     bool used; /* a question was asked on this connection */
     int connect_ms;
     char *socket, *host, *token;
+    bool plain; /* the token goes along in the open; else it is proven, never sent */
+    struct pb_key key; /* key of the token, unless plain */
     struct pb_http_head head;
     char *head_bytes; /* what head points into */
     char trailer[PB_HTTP_TRAILER_MAX + 1];
     char in[64 << 10];
     size_t at, len; /* bytes of in that are not dealt with */
     const struct pb_http_request *now;
-    uint64_t received; /* of the answer's body */
+    uint64_t received; /* bytes of the answer's body so far */
 };
 
 static char *copy(const char *s)
@@ -40,20 +43,59 @@ static char *copy(const char *s)
     return p ? memcpy(p, s, strlen(s) + 1) : NULL;
 }
 
-static int dial(struct pb_http_client *c, struct pb_err *err)
+static void disconnect(struct pb_http_client *c)
 {
-    c->fd = c->socket ? pb_http_dial_unix(c->socket, c->connect_ms, err)
-                      : pb_http_dial_tcp(c->host, c->connect_ms, err);
-    c->at = c->len = 0;
-    c->used = false;
-    return c->fd < 0 ? -1 : 0;
+    pb_stream_close(&c->io);
 }
 
-static void hang_up(struct pb_http_client *c)
+/* Whoever listens does not know this key. On this machine he may have asked for no token. */
+static int without_key(struct pb_http_client *c, const struct pb_err *why, struct pb_err *err)
 {
-    if (c->fd >= 0)
-        close(c->fd);
-    c->fd = -1;
+    bool here = pb_http_is_here(c->io.fd);
+
+    disconnect(c);
+    if (here) {
+        c->io.fd = pb_http_dial_tcp(c->host, c->connect_ms, err);
+        return c->io.fd < 0 ? -1 : 0;
+    }
+    if (why->code == PB_DENIED)
+        return pb_err_set(err, PB_DENIED,
+                          "%s: not permitted: wrong token. Give the right one by $PROBING_TOKEN or "
+                          "--token-file; on that machine `probing token` shows it",
+                          c->host);
+    return pb_err_set(err, why->code, "%s: %s; --plain speaks without TLS", c->host, why->msg);
+}
+
+static int handshake(struct pb_http_client *c, struct pb_err *err)
+{
+    struct pb_tls_context *context = pb_tls_client(err);
+    struct pb_err why = {0};
+
+    if (!context)
+        return -1;
+    c->io.tls = pb_tls_connect(context, c->io.fd, &c->key);
+    pb_tls_context_destroy(context);
+    if (!c->io.tls)
+        return pb_err_set(err, PB_FAIL, "TLS: no memory");
+    if (pb_http_dial_handshake(&c->io, c->connect_ms, &why) == 0)
+        return 0;
+    if (why.code == PB_TIMEOUT)
+        return pb_err_set(err, PB_TIMEOUT, "%s: %s", c->host, why.msg);
+    return without_key(c, &why, err);
+}
+
+static int dial(struct pb_http_client *c, struct pb_err *err)
+{
+    c->io.fd = c->socket ? pb_http_dial_unix(c->socket, c->connect_ms, err)
+                         : pb_http_dial_tcp(c->host, c->connect_ms, err);
+    c->at = c->len = 0;
+    c->used = false;
+    if (c->io.fd < 0)
+        return -1;
+    if (c->socket || c->plain || !c->token || handshake(c, err) == 0)
+        return 0;
+    disconnect(c);
+    return -1;
 }
 
 int pb_http_connect(struct pb_http_client **ret, const struct pb_http_where *where, int timeout_ms,
@@ -65,9 +107,12 @@ int pb_http_connect(struct pb_http_client **ret, const struct pb_http_where *whe
     c->connect_ms = timeout_ms > 0 ? timeout_ms : 60000;
     c->socket = copy(where->socket);
     c->host = copy(where->host ? where->host : "");
-    c->token = copy(where->token);
+    c->token = copy(where->token && *where->token ? where->token : NULL);
+    c->plain = where->plain;
+    c->io.fd = -1;
     c->head_bytes = pb_alloc_resize(NULL, PB_HTTP_HEAD_MAX);
-    if (dial(c, err) < 0) {
+    if ((c->token && !c->socket && !c->plain && pb_key_of_token(&c->key, c->token, err) < 0) ||
+        dial(c, err) < 0) {
         pb_http_close(c);
         return -1;
     }
@@ -79,21 +124,25 @@ void pb_http_close(struct pb_http_client *c)
 {
     if (!c)
         return;
-    hang_up(c);
+    disconnect(c);
     free(c->socket);
     free(c->host);
+    if (c->token)
+        explicit_bzero(c->token, strlen(c->token));
+    explicit_bzero(&c->key, sizeof c->key);
     free(c->token);
     free(c->head_bytes);
     free(c);
 }
 
 /* Waits until the other side takes or sends something. */
-static int wait_for(struct pb_http_client *c, short events, struct pb_err *err)
+static int wait_for(struct pb_http_client *c, short wanted, struct pb_err *err)
 {
+    short events = pb_stream_events(&c->io, wanted);
     uint64_t until = pb_clock_ns() + (uint64_t)c->now->timeout_ms * NS_PER_MS;
 
     for (;;) {
-        struct pollfd p = {.fd = c->fd, .events = events};
+        struct pollfd p = {.fd = c->io.fd, .events = events};
         uint64_t clock = pb_clock_ns();
         int ms = -1, rc;
 
@@ -119,7 +168,7 @@ static int wait_for(struct pb_http_client *c, short events, struct pb_err *err)
 static int send_all(struct pb_http_client *c, const char *data, size_t len, struct pb_err *err)
 {
     while (len) {
-        ssize_t n = send(c->fd, data, len, MSG_NOSIGNAL);
+        ssize_t n = pb_stream_send(&c->io, data, len);
 
         if (n > 0) {
             data += n;
@@ -142,7 +191,7 @@ static long receive(struct pb_http_client *c, struct pb_err *err)
         c->at = 0;
     }
     for (;;) {
-        ssize_t n = recv(c->fd, c->in + c->len, sizeof c->in - c->len, 0);
+        ssize_t n = pb_stream_recv(&c->io, c->in + c->len, sizeof c->in - c->len);
 
         if (n >= 0) {
             c->len += (size_t)n;
@@ -164,19 +213,19 @@ static void write_head(const struct pb_http_client *c, struct pb_buf *b, const c
 
     pb_buf_printf(b, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: probing\r\n", method, path,
                   nameless ? "localhost" : c->host);
-    if (c->token && !c->socket)
+    if (c->token && !c->socket && c->plain)
         pb_buf_printf(b, "Authorization: Bearer %s\r\n", c->token);
 }
 
 /* A connection that lay idle may have been closed on the other side. */
-static int revive(struct pb_http_client *c, struct pb_err *err)
+static int reconnect_if_closed(struct pb_http_client *c, struct pb_err *err)
 {
     char byte;
 
-    if (c->fd >= 0 && c->used &&
-        (recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN))
-        hang_up(c);
-    return c->fd >= 0 ? 0 : dial(c, err);
+    if (c->io.fd >= 0 && c->used &&
+        (recv(c->io.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN))
+        disconnect(c);
+    return c->io.fd >= 0 ? 0 : dial(c, err);
 }
 
 static int ask(struct pb_http_client *c, const struct pb_http_request *r, struct pb_err *err)
@@ -201,7 +250,7 @@ static int ask(struct pb_http_client *c, const struct pb_http_request *r, struct
 }
 
 /* Takes a complete head off the input; 0 when there is none yet. */
-static int take_head(struct pb_http_client *c, struct pb_err *err)
+static int parse_head(struct pb_http_client *c, struct pb_err *err)
 {
     size_t n = c->len - c->at < PB_HTTP_HEAD_MAX ? c->len - c->at : PB_HTTP_HEAD_MAX;
     long end;
@@ -217,7 +266,7 @@ static int take_head(struct pb_http_client *c, struct pb_err *err)
 static int read_head(struct pb_http_client *c, struct pb_err *err)
 {
     for (;;) {
-        int rc = c->len > c->at ? take_head(c, err) : 0;
+        int rc = c->len > c->at ? parse_head(c, err) : 0;
         long n;
 
         if (rc < 0)
@@ -280,7 +329,7 @@ int pb_http_ask(struct pb_http_client *c, const struct pb_http_request *r, pb_ht
     c->received = 0;
     c->head.nheaders = 0;
     c->trailer[0] = '\0';
-    rc = revive(c, err);
+    rc = reconnect_if_closed(c, err);
     if (rc == 0)
         rc = ask(c, r, err);
     c->used = true;
@@ -289,7 +338,7 @@ int pb_http_ask(struct pb_http_client *c, const struct pb_http_request *r, pb_ht
     if (rc == 0)
         rc = read_body(c, sink, arg, err);
     if (rc != 0 || !c->head.keep_alive || (!c->head.chunked && c->head.length < 0))
-        hang_up(c);
+        disconnect(c);
     c->now = NULL;
     if (rc < 0)
         return c->socket ? -1 : pb_err_prefix(err, "%s", c->host);
@@ -297,29 +346,14 @@ int pb_http_ask(struct pb_http_client *c, const struct pb_http_request *r, pb_ht
     return 0;
 }
 
-/* A line of the trailer; it is cut out of the text when it is asked for. */
-static const char *trailer_of(struct pb_http_client *c, const char *name)
-{
-    size_t len = strlen(name), n;
-
-    for (char *line = c->trailer; *line; line += n + 1) {
-        n = strcspn(line, "\n");
-        if (n > len && line[len] == ':' && strncasecmp(line, name, len) == 0) {
-            line[n] = '\0';
-            return line + len + 1 + strspn(line + len + 1, " \t");
-        }
-    }
-    return NULL;
-}
-
 const char *pb_http_answered(struct pb_http_client *c, const char *name)
 {
     const char *header = pb_http_header(&c->head, name);
 
-    return header ? header : trailer_of(c, name);
+    return header ? header : pb_http_trailer(c->trailer, name);
 }
 
-const char *pb_http_last_words(struct pb_http_client *c, struct pb_arena *a)
+const char *pb_http_final_error(struct pb_http_client *c, struct pb_arena *a)
 {
     char *text = pb_arena_strdup(a, c->trailer), *out = text;
     unsigned byte;
@@ -386,7 +420,7 @@ static int read_only_head(struct pb_http_client *c, struct pb_err *err)
 
     c->len = 0;
     while (memcmp(last, "\r\n\r\n", 4) != 0) {
-        ssize_t n = recv(c->fd, c->in + c->len, 1, 0);
+        ssize_t n = pb_stream_recv(&c->io, c->in + c->len, 1);
 
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
             return pb_err_set(err, PB_FAIL, "the connection was closed without an answer");
@@ -400,7 +434,7 @@ static int read_only_head(struct pb_http_client *c, struct pb_err *err)
             break;
     }
     c->at = 0;
-    if (take_head(c, err) <= 0)
+    if (parse_head(c, err) <= 0)
         return pb_err_set(err, PB_FAIL, "what answers is no HTTP server");
     c->at = c->len = 0;
     return 0;
@@ -414,7 +448,7 @@ int pb_http_upgrade(struct pb_http_client *c, const char *path, const char *body
     int fd = -1, rc;
 
     c->now = &r;
-    rc = revive(c, err);
+    rc = reconnect_if_closed(c, err);
     if (rc == 0) {
         write_head(c, &b, "POST", path);
         pb_buf_printf(&b,
@@ -427,8 +461,10 @@ int pb_http_upgrade(struct pb_http_client *c, const char *path, const char *body
     if (rc == 0)
         rc = read_only_head(c, err);
     if (rc == 0 && c->head.status == 101) {
-        fd = c->fd;
-        c->fd = -1;
+        fd = c->io.fd;
+        if (c->io.tls)
+            fd = pb_stream_unwrap(&c->io, err);
+        c->io = (struct pb_stream){.fd = -1};
     } else if (rc == 0) {
         read_body(c, collect, &b, NULL);
         pb_http_explain(c->head.status, b.data ? b.data : "", b.len, err);

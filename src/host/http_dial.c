@@ -15,6 +15,8 @@
 
 #include "base/clock.h"
 #include "host/http.h"
+#include "host/stream.h"
+#include "host/tls.h"
 
 #define NS_PER_MS 1000000ull
 
@@ -73,7 +75,7 @@ int pb_http_dial_unix(const char *path, int timeout_ms, struct pb_err *err)
 }
 
 /* Waits for a connection that is on its way; errno says what became of it. */
-static bool arrived(int fd, uint64_t until)
+static bool await_connection(int fd, uint64_t until)
 {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
     int rc, failed = 0;
@@ -102,7 +104,7 @@ static int dial_one(const struct addrinfo *to, uint64_t until)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     if (connect(fd, to->ai_addr, to->ai_addrlen) == 0 ||
-        (errno == EINPROGRESS && arrived(fd, until)))
+        (errno == EINPROGRESS && await_connection(fd, until)))
         return fd;
     why = errno;
     close(fd);
@@ -147,4 +149,59 @@ int pb_http_dial_tcp(const char *address, int timeout_ms, struct pb_err *err)
         fail_host(address, err);
     freeaddrinfo(found);
     return fd;
+}
+
+int pb_http_dial_handshake(struct pb_stream *s, int timeout_ms, struct pb_err *err)
+{
+    uint64_t until = pb_clock_ns() + (uint64_t)timeout_ms * NS_PER_MS, now;
+    int rc;
+
+    while ((rc = pb_tls_handshake(s->tls, err)) > 0) {
+        struct pollfd p = {.fd = s->fd, .events = pb_tls_events(s->tls)};
+
+        now = pb_clock_ns();
+        if (now >= until)
+            return pb_err_set(err, PB_TIMEOUT, "does not answer");
+        if (poll(&p, 1, (int)((until - now) / NS_PER_MS) + 1) < 0 && errno != EINTR)
+            return pb_err_set(err, PB_FAIL, "poll: %s", strerror(errno));
+    }
+    return rc;
+}
+
+/* The bytes of an address; of one of the fourth version in the sixth's clothes, those four. */
+static size_t bytes_of(const struct sockaddr_storage *at, const unsigned char **ret)
+{
+    const struct sockaddr_in *four = (const struct sockaddr_in *)at;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)at;
+
+    if (at->ss_family == AF_INET) {
+        *ret = (const unsigned char *)&four->sin_addr;
+        return 4;
+    }
+    *ret = six->sin6_addr.s6_addr;
+    if (at->ss_family != AF_INET6)
+        return 0;
+    if (!IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+        return 16;
+    *ret += 12;
+    return 4;
+}
+
+bool pb_http_is_here(int fd)
+{
+    struct sockaddr_storage ends[2];
+    const unsigned char *bytes[2];
+    socklen_t size = sizeof ends[0];
+    size_t len[2];
+
+    if (getsockname(fd, (struct sockaddr *)&ends[0], &size) < 0)
+        return false;
+    size = sizeof ends[1];
+    if (getpeername(fd, (struct sockaddr *)&ends[1], &size) < 0)
+        return false;
+    for (int i = 0; i < 2; i++)
+        len[i] = bytes_of(&ends[i], &bytes[i]);
+    if (len[1] == 4 && bytes[1][0] == 127)
+        return true;
+    return len[0] && len[0] == len[1] && memcmp(bytes[0], bytes[1], len[0]) == 0;
 }

@@ -9,10 +9,18 @@
 #ifndef PB_HOST_HTTP_DIAL_H
 #define PB_HOST_HTTP_DIAL_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
+
+struct pb_stream;
 
 int pb_http_dial_unix(const char *path, int timeout_ms, struct pb_err *err);
 /* "host:port"; every address of the host is tried. */
 int pb_http_dial_tcp(const char *address, int timeout_ms, struct pb_err *err);
+/* The handshake of TLS on a connection that was just made; as pb_tls_handshake, or PB_TIMEOUT. */
+int pb_http_dial_handshake(struct pb_stream *s, int timeout_ms, struct pb_err *err);
+/* Does a connection stay on this machine? By its addresses. */
+bool pb_http_is_here(int fd);
 
 #endif

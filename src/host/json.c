@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "host/buf.h"
 
 struct parser {
@@ -51,26 +52,6 @@ static int hex4(struct parser *p, uint32_t *ret)
     return 0;
 }
 
-static char *put_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80) {
-        *to++ = (char)c;
-    } else if (c < 0x800) {
-        *to++ = (char)(0xc0 | c >> 6);
-        *to++ = (char)(0x80 | (c & 0x3f));
-    } else if (c < 0x10000) {
-        *to++ = (char)(0xe0 | c >> 12);
-        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (c & 0x3f));
-    } else {
-        *to++ = (char)(0xf0 | c >> 18);
-        *to++ = (char)(0x80 | (c >> 12 & 0x3f));
-        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (c & 0x3f));
-    }
-    return to;
-}
-
 /* Behind "\u": a character, or half of one, whose other half must follow. */
 static int read_unicode(struct parser *p, char **to)
 {
@@ -88,14 +69,14 @@ static int read_unicode(struct parser *p, char **to)
             if (hex4(p, &low) < 0)
                 return -1;
             if (low >= 0xdc00 && low <= 0xdfff) {
-                *to = put_utf8(*to, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
+                *to += pb_utf8_put(*to, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
                 return 0;
             }
             p->at = behind;
         }
         c = 0xfffd;
     }
-    *to = put_utf8(*to, c);
+    *to += pb_utf8_put(*to, c);
     return 0;
 }
 
@@ -326,32 +307,32 @@ const struct pb_json *pb_json_get(const struct pb_json *object, const char *key)
     return NULL;
 }
 
-const char *pb_json_str(const struct pb_json *object, const char *key, const char *otherwise)
+const char *pb_json_str(const struct pb_json *object, const char *key, const char *default_value)
 {
     const struct pb_json *v = pb_json_get(object, key);
 
-    return v && v->type == PB_J_STRING ? v->s : otherwise;
+    return v && v->type == PB_J_STRING ? v->s : default_value;
 }
 
-int64_t pb_json_whole(const struct pb_json *object, const char *key, int64_t otherwise)
+int64_t pb_json_whole(const struct pb_json *object, const char *key, int64_t default_value)
 {
     const struct pb_json *v = pb_json_get(object, key);
 
-    return v && v->type == PB_J_INT ? v->v.i : otherwise;
+    return v && v->type == PB_J_INT ? v->v.i : default_value;
 }
 
-double pb_json_number(const struct pb_json *object, const char *key, double otherwise)
+double pb_json_number(const struct pb_json *object, const char *key, double default_value)
 {
     const struct pb_json *v = pb_json_get(object, key);
 
     if (v && v->type == PB_J_INT)
         return (double)v->v.i;
-    return v && v->type == PB_J_REAL ? v->v.d : otherwise;
+    return v && v->type == PB_J_REAL ? v->v.d : default_value;
 }
 
-bool pb_json_flag(const struct pb_json *object, const char *key, bool otherwise)
+bool pb_json_flag(const struct pb_json *object, const char *key, bool default_value)
 {
     const struct pb_json *v = pb_json_get(object, key);
 
-    return v && v->type == PB_J_BOOL ? v->v.b : otherwise;
+    return v && v->type == PB_J_BOOL ? v->v.b : default_value;
 }

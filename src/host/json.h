@@ -5,7 +5,7 @@
  * Threads: any.
  * Fails: with one line that says what is wrong and at which byte. Bounds: PB_JSON_DEPTH levels,
  * PB_JSON_VALUES values, the length given; duplicate keys: the last one counts.
- * Not here: writing JSON (buf.h).
+ * Not here: writing JSON (json_write.h).
  */
 #ifndef PB_HOST_JSON_H
 #define PB_HOST_JSON_H
@@ -37,8 +37,8 @@ struct pb_json {
         double d;
     } v;
     const char *s;  /* STRING: terminated, UTF-8; INT, REAL: the text as written */
-    size_t len;     /* of s */
-    const char *key; /* as a member of an object */
+    size_t len;     /* length of s */
+    const char *key; /* name of a member of an object */
     struct pb_json *items; /* ARRAY, OBJECT: n of them */
     size_t n;
 };
@@ -48,9 +48,9 @@ int pb_json_parse(struct pb_arena *a, const char *text, size_t len, struct pb_js
 /* Member of an object; NULL when it is none or has none. */
 const struct pb_json *pb_json_get(const struct pb_json *object, const char *key);
 /* Its value when it is of that kind, else the default. */
-const char *pb_json_str(const struct pb_json *object, const char *key, const char *otherwise);
-int64_t pb_json_whole(const struct pb_json *object, const char *key, int64_t otherwise);
-double pb_json_number(const struct pb_json *object, const char *key, double otherwise);
-bool pb_json_flag(const struct pb_json *object, const char *key, bool otherwise);
+const char *pb_json_str(const struct pb_json *object, const char *key, const char *default_value);
+int64_t pb_json_whole(const struct pb_json *object, const char *key, int64_t default_value);
+double pb_json_number(const struct pb_json *object, const char *key, double default_value);
+bool pb_json_flag(const struct pb_json *object, const char *key, bool default_value);
 
 #endif

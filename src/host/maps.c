@@ -10,6 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/regular.h"
+#include "host/stall.h"
+
 #define READ_CHUNK 65536
 #define DELETED " (deleted)"
 
@@ -17,6 +20,8 @@ static int fail(struct pb_err *err, pid_t pid, const char *what, int e)
 {
     enum pb_code code = PB_FAIL;
 
+    if (e == ETIMEDOUT)
+        return pb_err_set(err, PB_TIMEOUT, "%d: " PB_STALL_REASON, (int)pid);
     if (e == ENOENT || e == ESRCH)
         code = PB_NO_TARGET;
     else if (e == EACCES || e == EPERM)
@@ -77,7 +82,7 @@ static void unescape(char *path)
 }
 
 /* A number, and the one character that must follow it (0: anything). */
-static bool take_number(char **at, int radix, char after, uint64_t *ret)
+static bool parse_number(char **at, int radix, char after, uint64_t *ret)
 {
     char *end;
 
@@ -88,7 +93,7 @@ static bool take_number(char **at, int radix, char after, uint64_t *ret)
     return true;
 }
 
-static bool take_permissions(char **at, struct pb_map *m)
+static bool parse_permissions(char **at, struct pb_map *m)
 {
     const char *p = *at;
 
@@ -109,10 +114,10 @@ static bool parse_line(char *line, struct pb_map *m)
     size_t len;
 
     memset(m, 0, sizeof *m);
-    if (!take_number(&line, 16, '-', &m->start) || !take_number(&line, 16, ' ', &m->end) ||
-        !take_permissions(&line, m) || !take_number(&line, 16, ' ', &m->offset) ||
-        !take_number(&line, 16, ':', &dev_major) || !take_number(&line, 16, ' ', &dev_minor) ||
-        !take_number(&line, 10, 0, &m->inode) || m->start >= m->end)
+    if (!parse_number(&line, 16, '-', &m->start) || !parse_number(&line, 16, ' ', &m->end) ||
+        !parse_permissions(&line, m) || !parse_number(&line, 16, ' ', &m->offset) ||
+        !parse_number(&line, 16, ':', &dev_major) || !parse_number(&line, 16, ' ', &dev_minor) ||
+        !parse_number(&line, 10, 0, &m->inode) || m->start >= m->end)
         return false;
     m->dev_major = (unsigned)dev_major;
     m->dev_minor = (unsigned)dev_minor;
@@ -166,14 +171,16 @@ int pb_maps_read(struct pb_maps *maps, pid_t pid, struct pb_err *err)
     char path[64];
     char *text = NULL;
     size_t len = 0;
-    int fd, e;
+    int fd, e, slot;
 
     memset(maps, 0, sizeof *maps);
     snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return fail(err, pid, "address space", errno);
-    e = read_all(fd, &text, &len);
+    slot = pb_stall_begin(pid);
+    e = slot == PB_STALL_REFUSED ? ETIMEDOUT : read_all(fd, &text, &len);
+    pb_stall_end(slot);
     close(fd);
     if (e)
         return fail(err, pid, "address space", e);
@@ -196,6 +203,23 @@ void pb_maps_finish(struct pb_maps *maps)
     free(maps->v);
     free(maps->text);
     memset(maps, 0, sizeof *maps);
+}
+
+bool pb_maps_same_code(const struct pb_maps *x, const struct pb_maps *y)
+{
+    size_t i = 0, j = 0;
+
+    for (;; i++, j++) {
+        while (i < x->n && !x->v[i].exec)
+            i++;
+        while (j < y->n && !y->v[j].exec)
+            j++;
+        if (i == x->n || j == y->n)
+            return i == x->n && j == y->n;
+        if (x->v[i].start != y->v[j].start || x->v[i].end != y->v[j].end ||
+            x->v[i].inode != y->v[j].inode)
+            return false;
+    }
 }
 
 const struct pb_map *pb_maps_find(const struct pb_maps *maps, uint64_t addr)
@@ -226,36 +250,13 @@ const struct pb_map *pb_maps_find_stack(const struct pb_maps *maps, uint64_t sp)
 }
 
 /*
- * Opens a regular file only, and looks before opening: opening a device has
- * side effects, opening a FIFO waits.
- */
-static int open_regular(const char *path, struct stat *st)
-{
-    int fd;
-
-    if (stat(path, st) < 0)
-        return -1;
-    if (!S_ISREG(st->st_mode)) {
-        errno = EINVAL;
-        return -1;
-    }
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && (fstat(fd, st) < 0 || !S_ISREG(st->st_mode))) {
-        close(fd);
-        errno = EINVAL;
-        return -1;
-    }
-    return fd;
-}
-
-/*
  * The inode decides. Device numbers are not compared: on overlayfs and btrfs
  * the mapping and stat() report different ones for the same file.
  */
 static int open_checked(const char *path, const struct pb_map *map)
 {
     struct stat st;
-    int fd = open_regular(path, &st);
+    int fd = pb_open_regular(path, NULL, NULL, &st);
 
     if (fd >= 0 && st.st_ino != map->inode) {
         close(fd);
@@ -281,7 +282,7 @@ static int open_executable(pid_t pid, const struct pb_map *map)
 
 int pb_maps_open_file(pid_t pid, const struct pb_map *map, struct pb_err *err)
 {
-    char path[4096 + 64];
+    char path[4096 + 64], root[64] = "";
     struct stat st;
     int fd, e;
 
@@ -291,7 +292,7 @@ int pb_maps_open_file(pid_t pid, const struct pb_map *map, struct pb_err *err)
     /* Exact by construction, deleted files included, but only root may. */
     snprintf(path, sizeof path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, map->start,
              map->end);
-    fd = open_regular(path, &st);
+    fd = pb_open_regular(path, NULL, NULL, &st);
     if (fd >= 0)
         return fd;
     fd = open_executable(pid, map);
@@ -300,7 +301,9 @@ int pb_maps_open_file(pid_t pid, const struct pb_map *map, struct pb_err *err)
     /* A deleted file's path may by now name another file, even one with the inode used again. */
     if (map->deleted)
         return pb_err_set(err, PB_FAIL, "%s: deleted, and readable only by root", map->path);
-    if (snprintf(path, sizeof path, "/proc/%d/root%s", (int)pid, map->path) >= (int)sizeof path)
+    if (pid)
+        snprintf(root, sizeof root, "/proc/%d/root", (int)pid);
+    if (snprintf(path, sizeof path, "%s%s", root, map->path) >= (int)sizeof path)
         return pb_err_set(err, PB_FAIL, "%.200s…: path too long", map->path);
     fd = open_checked(path, map);
     if (fd >= 0)

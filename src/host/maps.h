@@ -35,6 +35,8 @@ int pb_maps_read(struct pb_maps *maps, pid_t pid, struct pb_err *err);
 /* The same from text (malloc'd, taken over, changed in place and freed by pb_maps_finish). */
 int pb_maps_parse(struct pb_maps *maps, char *text, size_t len, struct pb_err *err);
 void pb_maps_finish(struct pb_maps *maps);
+/* False: code appeared or went away between the two. */
+bool pb_maps_same_code(const struct pb_maps *x, const struct pb_maps *y);
 /* The mapping that holds addr, or NULL. */
 const struct pb_map *pb_maps_find(const struct pb_maps *maps, uint64_t addr);
 
@@ -44,8 +46,9 @@ const struct pb_map *pb_maps_find_stack(const struct pb_maps *maps, uint64_t sp)
 /*
  * Opens the file behind a mapping as the target sees it: through
  * /proc/PID/map_files or /proc/PID/root, /proc/PID/exe for a deleted
- * executable. Returns a file descriptor whose inode is the mapped one, or -1
- * (an upgraded-in-place file is not the mapped one and is refused).
+ * executable; pid 0: by its name on this machine (core.h). Returns a file
+ * descriptor whose inode is the mapped one, or -1 (an upgraded-in-place file
+ * is not the mapped one and is refused).
  */
 int pb_maps_open_file(pid_t pid, const struct pb_map *map, struct pb_err *err);
 

@@ -3,6 +3,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "host/stall.h"
+
 /* The kernel would take 1024; fewer keep the arrays small. */
 #define RANGES_PER_CALL 64
 #define PAGE 4096
@@ -13,13 +15,18 @@ static size_t read_some(pid_t pid, const struct pb_mem_range *v, size_t n)
     struct iovec local[RANGES_PER_CALL], remote[RANGES_PER_CALL];
     size_t done = 0;
     ssize_t got;
+    int slot;
 
     local[0] = remote[0] = (struct iovec){NULL, 0};
     for (size_t i = 0; i < n; i++) {
         local[i] = (struct iovec){v[i].buf, v[i].len};
         remote[i] = (struct iovec){(void *)(uintptr_t)v[i].addr, v[i].len};
     }
+    slot = pb_stall_begin(pid);
+    if (slot == PB_STALL_REFUSED)
+        return 0;
     got = process_vm_readv(pid, local, n, remote, n, 0);
+    pb_stall_end(slot);
     if (got < 0)
         return 0;
     while (done < n && v[done].len <= (size_t)got) {

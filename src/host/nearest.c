@@ -1,6 +1,9 @@
 #include "host/nearest.h"
 
 #include <string.h>
+#include <strings.h>
+
+#include "base/settings.h"
 
 #define WORD_MAX 63
 
@@ -51,4 +54,13 @@ const char *pb_nearest_result(const struct pb_nearest *n)
     size_t limit = len < 3 ? 1 : len < 7 ? 2 : 3;
 
     return n->best && n->distance <= limit && n->distance < len ? n->best : NULL;
+}
+
+const char *pb_nearest_setting(const char *key)
+{
+    struct pb_nearest n = PB_NEAREST_INIT(strncasecmp(key, "probing.", 8) == 0 ? key + 8 : key);
+
+    for (int i = 0; i < PB_SETTING_COUNT; i++)
+        pb_nearest_offer(&n, pb_setting_list[i].name);
+    return pb_nearest_result(&n);
 }

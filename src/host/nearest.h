@@ -24,5 +24,7 @@ struct pb_nearest {
 void pb_nearest_offer(struct pb_nearest *n, const char *name);
 /* The winner when it is near enough to be meant, else NULL. */
 const char *pb_nearest_result(const struct pb_nearest *n);
+/* The setting that a key, with or without "probing.", may mean; NULL when there is none. */
+const char *pb_nearest_setting(const char *key);
 
 #endif

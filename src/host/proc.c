@@ -75,10 +75,10 @@ static bool parse_stat(struct pb_proc_stat *ret, const char *text)
     ret->comm[len] = '\0';
     n = sscanf(close + 1,
                " %c %d %*d %*d %*d %*d %u %*u %*u %*u %*u %" SCNu64 " %" SCNu64
-               " %*d %*d %*d %*d %ld %*d %" SCNu64,
+               " %*d %*d %*d %*d %ld %*d %" SCNu64 " %*u %*d %*u %" SCNu64 " %*u %" SCNu64,
                &ret->state, &ret->ppid, &ret->flags, &ret->utime, &ret->stime, &ret->threads,
-               &ret->start_time);
-    return n == 7;
+               &ret->start_time, &ret->code, &ret->stack);
+    return n == 9;
 }
 
 int pb_proc_stat(struct pb_proc_stat *ret, pid_t pid, pid_t tid, struct pb_err *err)
@@ -148,6 +148,8 @@ static void parse_status(struct pb_proc_status *ret, pid_t pid, const char *text
         ret->ns_pid = (pid_t)last_number(v);
     if ((v = status_field(text, "Seccomp")))
         ret->seccomp = (int)strtol(v, NULL, 10);
+    if ((v = status_field(text, "SigCgt")))
+        ret->caught = strtoull(v, NULL, 16);
     if ((v = status_field(text, "VmRSS")))
         ret->rss_kb = strtoull(v, NULL, 10);
 }
@@ -242,6 +244,25 @@ static int read_numbers(const char *path, struct pb_arena *a, pid_t **ret)
         qsort(v, n, sizeof *v, compare_pids);
     *ret = v;
     return (int)n;
+}
+
+const char *pb_proc_state_name(char state)
+{
+    switch (state) {
+    case 'R':
+        return "running";
+    case 'D':
+        return "disk";
+    case 'T':
+        return "stopped";
+    case 't':
+        return "traced";
+    case 'Z':
+    case 'X':
+        return "ended";
+    default:
+        return "waiting";
+    }
 }
 
 int pb_proc_threads(pid_t pid, struct pb_arena *a, pid_t **ret, struct pb_err *err)

@@ -26,6 +26,7 @@ struct pb_proc_stat {
     char comm[64];
     uint64_t utime, stime; /* clock ticks */
     uint64_t start_time;   /* clock ticks since boot */
+    uint64_t code, stack;  /* where its program and its first stack begin: exec changes them */
     long threads;
 };
 
@@ -36,6 +37,7 @@ struct pb_proc_status {
     pid_t tracer;
     pid_t ns_pid; /* pid in its innermost namespace; equals pid outside containers */
     int seccomp;
+    uint64_t caught; /* signals with a handler: bit 0 is signal 1 */
     uint64_t rss_kb;
 };
 
@@ -58,6 +60,8 @@ bool pb_proc_schedstat(pid_t pid, pid_t tid, uint64_t *ret_runs, uint64_t *ret_n
 void pb_proc_wchan(char *buf, size_t cap, pid_t pid, pid_t tid);
 /* Name of a system call on this architecture, NULL when unknown. */
 const char *pb_proc_syscall_name(long nr);
+/* The letter of a state as people say it: "running", "waiting", "disk", "stopped", "ended". */
+const char *pb_proc_state_name(char state);
 
 /* Thread ids in ascending order; returns the count, or -1. */
 int pb_proc_threads(pid_t pid, struct pb_arena *a, pid_t **ret, struct pb_err *err);

@@ -84,7 +84,7 @@ static bool is_secret_name(const char *name, size_t len)
 static const struct form {
     const char *begin;
     size_t least;     /* characters that follow at least */
-    const char *also; /* those that may, beside letters and digits */
+    const char *also; /* characters that may be in it beside letters and digits */
 } forms[] = {
     {"ghp_", 8, ""},         {"gho_", 8, ""},        {"ghu_", 8, ""},       {"ghs_", 8, ""},
     {"ghr_", 8, ""},         {"github_pat_", 8, "_"}, {"glpat-", 8, "_-"},   {"hf_", 20, ""},

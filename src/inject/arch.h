@@ -46,7 +46,7 @@ struct pb_arch_frame {
  * A read from a socket with a time limit gives up with EINTR at a stop. True:
  * the registers were changed so that it starts again, and must be written back.
  */
-bool pb_arch_mend(struct pb_arch_regs *regs);
+bool pb_arch_restart_read(struct pb_arch_regs *regs);
 /* w: what the thread slept in before it was held; NULL when it ran. */
 bool pb_arch_view(const struct pb_arch_regs *regs, const struct pb_proc_wait *w,
                   struct pb_arch_view *ret);
@@ -58,31 +58,31 @@ size_t pb_arch_save_size(void);
  * Anything in this held thread that would not survive the stub? NULL: nothing.
  * Also tells a thread that the C library knows from one that it does not.
  */
-const char *pb_arch_objection(pid_t tid, const struct pb_arch_regs *regs, struct pb_mem *mem);
+const char *pb_arch_refuse_thread(pid_t tid, const struct pb_arch_regs *regs, struct pb_mem *mem);
 /*
  * Where no register is free to jump through, the way back is an instruction
  * of its own: written into unused room behind the code. ret is 0 where none is
  * needed. False: the victim's code is out of reach.
  */
-bool pb_arch_way_back(int mem_fd, struct pb_mem *mem, const struct pb_arch_regs *regs,
-                      uint64_t code, uint64_t room_end, uint64_t *ret);
+bool pb_arch_return_jump(int mem_fd, struct pb_mem *mem, const struct pb_arch_regs *regs,
+                         uint64_t code, uint64_t room_end, uint64_t *ret);
 /*
  * Builds the frame from the registers, the block's head and the signal mask,
  * and turns the registers into those that start the stub.
  */
 void pb_arch_build(struct pb_arch_regs *regs, const struct pb_block *block, uint64_t mask,
-                   uint64_t code, uint64_t way_back, struct pb_arch_frame *ret);
+                   uint64_t code, uint64_t return_jump, struct pb_arch_frame *ret);
 
 /* What a stop does to a system call that a thread sleeps in. */
-enum pb_arch_fate {
-    PB_FATE_SEEN,   /* the program would notice: leave it alone */
-    PB_FATE_UNSEEN, /* it goes on as if nothing had been */
-    PB_FATE_EINTR,  /* it ends early; CPython's own code starts it again with the time left */
+enum pb_arch_stop_effect {
+    PB_STOP_SEEN,   /* the program would notice: leave it alone */
+    PB_STOP_UNSEEN, /* it goes on as if nothing had been */
+    PB_STOP_EINTR,  /* it ends early; CPython's own code starts it again with the time left */
 };
 
 /* from_python: CPython's own code made the call. ret_way: words for the report. */
-enum pb_arch_fate pb_arch_fate(const struct pb_proc_wait *w, bool from_python,
-                               const char **ret_way);
+enum pb_arch_stop_effect pb_arch_stop_effect(const struct pb_proc_wait *w, bool from_python,
+                                             const char **ret_way);
 /* May CPython's own code be woken from this call by EINTR? Not from waiting for a lock. */
 bool pb_arch_may_end(long nr);
 /* Ends the interrupted call with EINTR instead of starting it again. */

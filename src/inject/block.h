@@ -5,7 +5,7 @@
  * Threads: the stub writes first, then the new thread; the tool reads all the
  * while and writes only `go`, `ack` and the three texts, each at its time.
  * Fails: never. The tool trusts nothing it reads here.
- * Not here: who does what when (hijack.h, handover.h).
+ * Not here: who does what when (hijack.h, handover.c).
  *
  * The arena, one mapping made by the stub at an address fixed in advance:
  *
@@ -84,7 +84,7 @@ struct pb_block {
     uint32_t wake;       /* PB_WAKE_* */
     uint64_t arena, size;
     uint64_t save;       /* where in the arena vector registers go */
-    uint64_t stack_size; /* of the new thread */
+    uint64_t stack_size; /* stack of the new thread */
     uint64_t pthread_create, attr_init, attr_setstacksize, attr_setdetachstate;
     uint64_t errno_location;
     uint64_t dlopen, dlsym, dlerror; /* dlerror may be 0 */
@@ -92,7 +92,7 @@ struct pb_block {
     uint64_t dlmode;
     uint64_t nap[2];     /* struct timespec */
     uint64_t blocked;    /* signals that wait until the victim is back */
-    char name[16];       /* of the memory file */
+    char name[16];       /* name of the memory file */
     char symbol[48];     /* the entry function */
     char path[280];      /* the library as dlopen shall find it */
     char why[512];

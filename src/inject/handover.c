@@ -49,7 +49,7 @@ static uint32_t await(struct pb_injection *in, uint32_t state, struct pb_block *
  * The loader knows a library by its path and would hand out an old one again.
  * A path may hold any number of "/." that mean nothing: they spell a number.
  */
-size_t pb_spell_folder(char *path, size_t cap)
+size_t pb_fresh_fd_folder(char *path, size_t cap)
 {
     uint64_t nonce = pb_clock_ns();
     size_t len;
@@ -86,7 +86,7 @@ static int deliver_library(struct pb_injection *in, int fd, struct pb_err *err)
     return e ? pb_err_set(err, PB_FAIL, "the library cannot be handed over: %s", strerror(e)) : 0;
 }
 
-static int deliver(struct pb_injection *in, const struct pb_block *b, struct pb_err *err)
+static int send_library_name(struct pb_injection *in, const struct pb_block *b, struct pb_err *err)
 {
     char path[sizeof b->path] = "";
     size_t len = strlen(in->o->options) + 1, at;
@@ -94,7 +94,7 @@ static int deliver(struct pb_injection *in, const struct pb_block *b, struct pb_
     if (!in->block.entry) {
         if (deliver_library(in, b->fd, err) < 0)
             return -1;
-        at = pb_spell_folder(path, sizeof path);
+        at = pb_fresh_fd_folder(path, sizeof path);
         snprintf(path + at, sizeof path - at, "/%d", b->fd);
     }
     if (!put(in, PB_B_PATH, path, sizeof path) ||
@@ -147,17 +147,17 @@ static void await_end(struct pb_injection *in)
 
 int pb_handover(struct pb_injection *in, struct pb_err *err)
 {
-    uint64_t least = pb_clock_ns() + GRACE_NS;
+    uint64_t earliest = pb_clock_ns() + GRACE_NS;
     struct pb_block b;
 
-    if (in->deadline < least)
-        in->deadline = least;
+    if (in->deadline < earliest)
+        in->deadline = earliest;
     if (await(in, PB_ST_READY, &b) == 0)
         return vanished(in, "the borrowed thread did not come back", err);
     b.why[sizeof b.why - 1] = '\0';
     if (b.state == PB_ST_READY) {
         pb_injection_step(in, PB_STEP_READY);
-        if (deliver(in, &b, err) < 0)
+        if (send_library_name(in, &b, err) < 0)
             return -1;
         if (await(in, PB_ST_DONE, &b) == 0)
             return vanished(in, "the probe was handed over, but did not answer", err);

@@ -60,7 +60,7 @@ static bool on_memory_device(int fd)
     return same;
 }
 
-int pb_handover_take(pid_t pid, int fd, uid_t owner)
+int pb_handover_pidfd(pid_t pid, int fd, uid_t owner)
 {
     int process = (int)syscall(SYS_pidfd_open, pid, 0), own = -1, rc;
 
@@ -101,7 +101,7 @@ int pb_handover_file(struct pb_injection *in, int fd, struct pb_err *err)
 
     if (pb_proc_status(&st, in->pid, err) < 0)
         return -1;
-    own = pb_handover_take(in->pid, fd, st.euid);
+    own = pb_handover_pidfd(in->pid, fd, st.euid);
     /* A kernel before 5.6 does not know the call, and some containers do not let it through. */
     if (own == -ENOSYS || own == -EPERM)
         own = pb_handover_reopen(in->pid, fd, st.euid);

@@ -10,8 +10,6 @@
 #include "base/clock.h"
 #include "inject/arch.h"
 #include "inject/victim.h"
-#include "unwind/hurry.h"
-#include "unwind/stop.h"
 
 /* Running threads that are tried in one round, so that none is stopped too often. */
 #define RUNNING_PER_ROUND 4
@@ -108,8 +106,8 @@ static bool unmoved(struct pb_injection *in, const struct pb_victim *v,
 }
 
 /* The last look, at the held thread. NULL: it may be sent through the stub. */
-static const char *judge_held(struct pb_injection *in, const struct pb_victim *v,
-                              const struct pb_arch_regs *regs)
+static const char *check_held_thread(struct pb_injection *in, const struct pb_victim *v,
+                                     const struct pb_arch_regs *regs)
 {
     struct pb_stack_copy stack;
     struct pb_arch_view view;
@@ -131,7 +129,7 @@ static const char *judge_held(struct pb_injection *in, const struct pb_victim *v
     }
     if (in_restartable_sequence(in, v->tid, view.pc))
         return "it is inside a restartable sequence";
-    return pb_arch_objection(v->tid, regs, &in->mem);
+    return pb_arch_refuse_thread(v->tid, regs, &in->mem);
 }
 
 /* process_vm_writev and not /proc/PID/mem: it respects guard pages. */
@@ -147,14 +145,14 @@ static bool write_frame(pid_t pid, struct pb_arch_frame *f)
  * registers are set nothing has changed for the victim; from then on the stub
  * takes care of everything, the signal mask included.
  */
-static const char *send_off(struct pb_injection *in, pid_t tid, struct pb_arch_regs *regs)
+static const char *start_stub(struct pb_injection *in, pid_t tid, struct pb_arch_regs *regs)
 {
     struct pb_arch_frame frame;
     uint64_t mask, blocked, back;
 
     if (ptrace(PTRACE_GETSIGMASK, tid, (void *)sizeof mask, &mask) < 0)
         return "its signal mask cannot be read";
-    if (!pb_arch_way_back(in->fd, &in->mem, regs, in->code, in->room_end, &back))
+    if (!pb_arch_return_jump(in->fd, &in->mem, regs, in->code, in->room_end, &back))
         return "its code is too far from ours";
     pb_arch_build(regs, &in->block, mask, in->code, back, &frame);
     if (!write_frame(in->pid, &frame))
@@ -187,7 +185,7 @@ static const char *hold_and_send(struct pb_injection *in, const struct pb_victim
 {
     struct pb_arch_regs regs = {.size = 0};
     struct pb_stop stop;
-    enum pb_stop_result rc = pb_stop_begin(&stop, in->pid, v->tid, v->blocked);
+    enum pb_stop_result rc = pb_stop_begin(&stop, &in->tracer, in->pid, v->tid, v->blocked);
     const char *why;
     double pause;
 
@@ -195,14 +193,14 @@ static const char *hold_and_send(struct pb_injection *in, const struct pb_victim
         return stop_reason(rc);
     pb_injection_step(in, PB_STEP_HELD);
     regs.size = pb_stop_registers(&stop, regs.raw, sizeof regs.raw);
-    if (pb_arch_mend(&regs))
+    if (pb_arch_restart_read(&regs))
         set_registers(v->tid, &regs);
     /* A signal on its way would find its thread elsewhere: let it through first. */
-    why = stop.signal ? "a signal came" : judge_held(in, v, &regs);
+    why = stop.signal ? "a signal came" : check_held_thread(in, v, &regs);
     if (!why && v->eintr)
         pb_arch_end_call(&regs, &v->wait);
     if (!why)
-        why = send_off(in, v->tid, &regs);
+        why = start_stub(in, v->tid, &regs);
     pause = pb_stop_end(&stop);
     if (why)
         return why;
@@ -213,28 +211,27 @@ static const char *hold_and_send(struct pb_injection *in, const struct pb_victim
 }
 
 /*
- * A running thread is judged once after it was let go, so that unwind tables and
- * symbols are at hand when it is judged while it is held: that takes a fifth of the time then.
+ * A running thread is checked once after it was released, so that unwind tables and
+ * symbols are at hand when it is checked while it is held: that takes a fifth of the time then.
  */
-static void rehearse(struct pb_injection *in, const struct pb_victim *v)
+static void warm_caches(struct pb_injection *in, const struct pb_victim *v)
 {
     struct pb_arch_regs regs = {.size = 0};
     struct pb_stack_copy stack;
     struct pb_regs unwound;
     struct pb_arch_view view;
-    struct pb_hurry hurry;
     struct pb_stop stop;
     bool read = false;
 
-    pb_hurry_begin(&hurry);
-    if (pb_stop_begin(&stop, in->pid, v->tid, false) == PB_STOP_OK) {
+    pb_priority_raise(&in->tracer.priority);
+    if (pb_stop_begin(&stop, &in->tracer, in->pid, v->tid, false) == PB_STOP_OK) {
         regs.size = pb_stop_registers(&stop, regs.raw, sizeof regs.raw);
         read = pb_arch_view(&regs, NULL, &view) &&
                pb_regs_from_prstatus(&unwound, regs.raw, regs.size) &&
                pb_victim_copy(in, view.sp, true, &stack);
         pb_stop_end(&stop);
     }
-    pb_hurry_end(&hurry);
+    pb_priority_restore(&in->tracer.priority);
     if (read)
         pb_victim_judge(in, &unwound, &stack, false, NULL);
 }
@@ -242,13 +239,12 @@ static void rehearse(struct pb_injection *in, const struct pb_victim *v)
 /* NULL: the victim is on its way through the stub. Else it goes on as before. */
 static const char *try_victim(struct pb_injection *in, const struct pb_victim *v)
 {
-    struct pb_hurry hurry;
     const char *why;
 
     in->report->attempts++;
-    pb_hurry_begin(&hurry);
+    pb_priority_raise(&in->tracer.priority);
     why = hold_and_send(in, v);
-    pb_hurry_end(&hurry);
+    pb_priority_restore(&in->tracer.priority);
     if (!why)
         pb_injection_step(in, PB_STEP_RELEASED);
     return why;
@@ -279,7 +275,7 @@ static bool one_round(struct pb_injection *in, unsigned round, const char **why)
 
     if (count <= 0)
         return false;
-    pb_stop_tidy();
+    pb_stop_release_abandoned(&in->tracer);
     order = PB_NEW_N(&in->arena, pid_t, (size_t)count);
     running = PB_NEW_N(&in->arena, pid_t, (size_t)count);
     n = in_order(tids, count, in->pid, order);
@@ -311,7 +307,7 @@ static bool one_round(struct pb_injection *in, unsigned round, const char **why)
         const char *no;
 
         if (round % REFRESH_ROUNDS == 0)
-            rehearse(in, &v);
+            warm_caches(in, &v);
         no = try_victim(in, &v);
 
         if (!no)

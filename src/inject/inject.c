@@ -56,7 +56,7 @@ static uint64_t signals_to_block(void)
 }
 
 /* A lock on the process's own folder: nothing to clean up, whoever dies. */
-static int take_turn(struct pb_injection *in, struct pb_err *err)
+static int lock_target(struct pb_injection *in, struct pb_err *err)
 {
     char path[32];
 
@@ -130,7 +130,7 @@ static void fill_block(struct pb_injection *in)
 
 static int prepare(struct pb_injection *in, struct pb_err *err)
 {
-    if (check_options(in->o, err) < 0 || take_turn(in, err) < 0 || pb_refuse(in, err) < 0 ||
+    if (check_options(in->o, err) < 0 || lock_target(in, err) < 0 || pb_refuse(in, err) < 0 ||
         open_memory(in, err) < 0 || pb_maps_read(&in->maps, in->pid, err) < 0 ||
         pb_libc_find(&in->libc, in->pid, &in->maps, &in->mem, err) < 0 ||
         pb_native_create(&in->native, in->pid, &in->maps, &in->mem, err) < 0)
@@ -157,11 +157,11 @@ static void finish(struct pb_injection *in)
         close(in->lock);
 }
 
-static int choose_way(struct pb_injection *in, struct pb_err *err)
+static int inject_by_best_method(struct pb_injection *in, struct pb_err *err)
 {
     struct pb_err hijack = {0};
 
-    if (in->hook && in->hook->second_way)
+    if (in->hook && in->hook->force_pep768)
         return pb_pep768(in, err);
     if (pb_hijack(in, &hijack) == 0)
         return pb_handover(in, err);
@@ -185,7 +185,7 @@ int pb_injection_run(pid_t pid, const struct pb_inject_opts *o, const struct pb_
     in.deadline = in.began + (uint64_t)o->timeout_ms * 1000000u;
     rc = prepare(&in, err);
     if (rc == 0)
-        rc = choose_way(&in, err);
+        rc = inject_by_best_method(&in, err);
     ret->total_us = (double)(pb_clock_ns() - in.began) / 1000.0;
     /* Whatever failed then, that is why. */
     if (rc < 0 && err->code == PB_FAIL && pb_injection_ended(&in)) {

@@ -1,7 +1,7 @@
 /*
  * internal.h - one injection on its way; for the files of inject/ and their tests.
  *
- * Owns: what pb_injection_open made, until pb_injection_close.
+ * Owns: nothing; a struct pb_injection is made and undone by pb_injection_run.
  * Threads: one.
  * Fails: each function with a reason.
  * Not here: what a caller needs (inject.h).
@@ -16,6 +16,7 @@
 #include "inject/inject.h"
 #include "inject/libc.h"
 #include "unwind/native/native.h"
+#include "unwind/stop.h"
 
 /* The instants at which a test may end the tool. */
 enum pb_inject_step {
@@ -28,7 +29,7 @@ enum pb_inject_step {
     PB_STEP_RELEASED,
     PB_STEP_READY,     /* the new thread waits */
     PB_STEP_LIBRARY,   /* the library is delivered */
-    PB_STEP_GO,        /* and may be loaded */
+    PB_STEP_GO,        /* the library may be loaded */
     PB_STEP_ANSWERED,
     PB_STEPS,
 };
@@ -38,7 +39,7 @@ enum pb_inject_step {
 struct pb_inject_hook {
     void (*at)(enum pb_inject_step step, void *arg);
     void *arg;
-    bool second_way;  /* as if no safe moment had been found */
+    bool force_pep768; /* as if no safe moment had been found */
     bool any_program; /* not only Python */
 };
 
@@ -60,6 +61,7 @@ struct pb_injection {
     uint64_t code;     /* where the stub lies */
     uint64_t room_end; /* how far the unused room behind it goes */
     struct pb_block block;
+    struct pb_tracer tracer;
 };
 
 void pb_injection_step(const struct pb_injection *in, enum pb_inject_step step);
@@ -87,10 +89,10 @@ int pb_handover(struct pb_injection *in, struct pb_err *err);
  * it, for kernels with pidfd_getfd and without, return a negative errno: -EBADF for that.
  */
 int pb_handover_file(struct pb_injection *in, int fd, struct pb_err *err);
-int pb_handover_take(pid_t pid, int fd, uid_t owner);
+int pb_handover_pidfd(pid_t pid, int fd, uid_t owner);
 int pb_handover_reopen(pid_t pid, int fd, uid_t owner);
 /* The folder of open files of the process itself, spelled as never before; its length. */
-size_t pb_spell_folder(char *path, size_t cap);
+size_t pb_fresh_fd_folder(char *path, size_t cap);
 
 /* pep768.c: the interpreter's own way, 3.14 and later. */
 int pb_pep768(struct pb_injection *in, struct pb_err *err);

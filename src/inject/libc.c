@@ -61,60 +61,6 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static void add_danger(struct pb_libc *c, uint64_t lo, uint64_t hi)
-{
-    if (lo >= hi)
-        return;
-    if (c->n == c->cap) {
-        c->cap = c->cap ? c->cap * 2 : 64;
-        c->danger = pb_alloc_resize(c->danger, c->cap * sizeof *c->danger);
-    }
-    c->danger[c->n++] = (struct pb_range){lo, hi};
-}
-
-static int by_start(const void *a, const void *b)
-{
-    const struct pb_range *x = a, *y = b;
-
-    return x->lo < y->lo ? -1 : x->lo > y->lo;
-}
-
-static void merge_danger(struct pb_libc *c)
-{
-    size_t n = 0;
-
-    if (c->n == 0)
-        return;
-    qsort(c->danger, c->n, sizeof *c->danger, by_start);
-    for (size_t i = 1; i < c->n; i++) {
-        if (c->danger[i].lo > c->danger[n].hi)
-            c->danger[++n] = c->danger[i];
-        else if (c->danger[i].hi > c->danger[n].hi)
-            c->danger[n].hi = c->danger[i].hi;
-    }
-    c->n = n + 1;
-}
-
-bool pb_libc_is_danger(const struct pb_libc *c, uint64_t pc)
-{
-    size_t lo = 0, hi = c->n;
-
-    /* Nearly every word of a stack ends here. */
-    if (c->n == 0 || pc < c->danger[0].lo || pc >= c->danger[c->n - 1].hi)
-        return false;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (pc < c->danger[mid].lo)
-            hi = mid;
-        else if (pc >= c->danger[mid].hi)
-            lo = mid + 1;
-        else
-            return true;
-    }
-    return false;
-}
-
 static bool bias_of(struct module *m)
 {
     for (size_t i = 0; i < m->elf.nph; i++) {
@@ -213,7 +159,7 @@ static void add_allocator(struct pb_libc *c, const struct module *m)
         if (end <= lo && end > before)
             before = end;
     }
-    add_danger(c, before > m->map->start ? before : m->map->start, hi);
+    pb_danger_add(&c->danger, before > m->map->start ? before : m->map->start, hi);
 }
 
 static void add_holders(struct pb_libc *c, const struct module *m)
@@ -222,7 +168,7 @@ static void add_holders(struct pb_libc *c, const struct module *m)
         uint64_t size = 0, at = address_of(m, *name, &size);
 
         if (at)
-            add_danger(c, at, at + size);
+            pb_danger_add(&c->danger, at, at + size);
     }
 }
 
@@ -314,7 +260,7 @@ static void add_other_allocators(struct pb_libc *c, pid_t pid, const struct pb_m
             continue;
         /* A library that is an allocator is one all over. */
         if (address_of(&m, "malloc", NULL) && i > 0)
-            add_danger(c, code->start, code->end);
+            pb_danger_add(&c->danger, code->start, code->end);
         else if (address_of(&m, "malloc", NULL))
             add_allocator(c, &m);
         close_module(&m);
@@ -395,19 +341,19 @@ int pb_libc_find(struct pb_libc *c, pid_t pid, const struct pb_maps *maps, struc
     if (pthread && open_module(&mp, pid, maps, mem, pthread))
         add_holders(c, &mp);
     if (dl && open_module(&md, pid, maps, mem, dl))
-        add_danger(c, dl->start, dl->end);
+        pb_danger_add(&c->danger, dl->start, dl->end);
     if (find_functions(c, from, err) < 0)
         goto close;
-    c->text = (struct pb_range){libc->start, libc->end};
-    c->loader = (struct pb_range){ld->start, ld->end};
-    add_danger(c, ld->start, ld->end);
+    c->text = (struct pb_code_range){libc->start, libc->end};
+    c->loader = (struct pb_code_range){ld->start, ld->end};
+    pb_danger_add(&c->danger, ld->start, ld->end);
     add_allocator(c, &m);
     add_holders(c, &m);
     add_other_allocators(c, pid, maps, mem,
                          loaded_list(mem, auxiliary(auxv, len, AT_PHDR),
                                      auxiliary(auxv, len, AT_PHNUM)),
                          libc);
-    merge_danger(c);
+    pb_danger_sort(&c->danger);
     rc = 0;
 close:
     close_module(&m);
@@ -422,7 +368,5 @@ finish:
 
 void pb_libc_finish(struct pb_libc *c)
 {
-    free(c->danger);
-    c->danger = NULL;
-    c->n = c->cap = 0;
+    pb_danger_finish(&c->danger);
 }

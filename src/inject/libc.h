@@ -20,26 +20,20 @@
 #include "base/err.h"
 #include "host/maps.h"
 #include "host/mem.h"
-
-struct pb_range {
-    uint64_t lo, hi;
-};
+#include "inject/danger.h"
 
 struct pb_libc {
     uint64_t pthread_create, attr_init, attr_setstacksize, attr_setdetachstate;
     uint64_t errno_location;
     uint64_t dlopen, dlsym, dlerror;
     uint64_t dlmode;
-    struct pb_range text;    /* code of the C library itself */
-    struct pb_range loader;  /* code of ld.so */
-    /* Code that may hold a lock of the allocator, the loader or the thread list. */
-    struct pb_range *danger; /* sorted, no overlaps */
-    size_t n, cap;
+    struct pb_code_range text;    /* code of the C library itself */
+    struct pb_code_range loader;  /* code of ld.so */
+    struct pb_danger danger; /* code that is not to be interrupted */
 };
 
 int pb_libc_find(struct pb_libc *c, pid_t pid, const struct pb_maps *maps, struct pb_mem *mem,
                  struct pb_err *err);
 void pb_libc_finish(struct pb_libc *c);
-bool pb_libc_is_danger(const struct pb_libc *c, uint64_t pc);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * pep768.h - asking the interpreter itself to run a script (CPython 3.14 and later).
+ * pep768.h - asking the interpreter itself to run a script (PEP 768).
  *
  * Owns: nothing.
  * Threads: one.
@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/python/layout.h"
 
 /* Where things are, as the interpreter describes itself. */
 struct pb_pep768_layout {
@@ -29,8 +30,8 @@ struct pb_pep768_layout {
     uint64_t enabled; /* in the interpreter */
 };
 
-/* From the first bytes of _PyRuntime; every value is checked. */
-int pb_pep768_layout(struct pb_pep768_layout *ret, const uint8_t *bytes, size_t len,
+/* Every value is checked. */
+int pb_pep768_layout(struct pb_pep768_layout *ret, const struct pb_py_layout *py,
                      struct pb_err *err);
 
 #endif

@@ -82,7 +82,7 @@ static bool write_code(struct pb_injection *in, uint64_t at)
            memcmp(bytes, pb_code_start, code_size()) == 0;
 }
 
-static bool place_behind(struct pb_injection *in, const struct pb_map *map)
+static bool place_stub_behind(struct pb_injection *in, const struct pb_map *map)
 {
     uint64_t at;
 
@@ -107,10 +107,10 @@ int pb_place_code(struct pb_injection *in, struct pb_err *err)
 
     if (code_size() > CODE_MAX)
         return pb_err_set(err, PB_FAIL, "the code is too large");
-    if (first && place_behind(in, first))
+    if (first && place_stub_behind(in, first))
         return 0;
     for (size_t i = 0; i < in->maps.n; i++)
-        if (&in->maps.v[i] != first && place_behind(in, &in->maps.v[i]))
+        if (&in->maps.v[i] != first && place_stub_behind(in, &in->maps.v[i]))
             return 0;
     return pb_err_set(err, PB_FAIL,
                       "no room for %zu bytes of code behind any of its files, or the kernel does "

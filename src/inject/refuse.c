@@ -5,9 +5,10 @@
 #include <unistd.h>
 
 #include "host/proc.h"
+#include "host/python/detect.h"
 #include "inject/arch.h"
 #include "inject/internal.h"
-#include "unwind/python/detect.h"
+#include "base/python/layout.h"
 
 /* Room for the arena, a thread and the library. */
 #define ROOM_BYTES (4u << 20)
@@ -78,6 +79,33 @@ static int refuse_memory(pid_t pid, struct pb_err *err)
     return 0;
 }
 
+/* A version that nobody has tried the agent in. */
+static int refuse_version(const struct pb_injection *in, const struct pb_py_found *found,
+                          struct pb_err *err)
+{
+    char known[32];
+
+    if (!found->number.major)
+        return 0; /* a file that cannot be read; the agent itself looks again */
+    switch (pb_py_support(found->number.major, found->number.minor)) {
+    case PB_PY_AGENT:
+        return 0;
+    case PB_PY_STACKS_ONLY:
+        return pb_err_set(err, PB_FAIL,
+                          "the probe does not run in Python %s; backtrace and the other commands "
+                          "that read from outside do without it",
+                          found->version);
+    case PB_PY_UNKNOWN:
+        break;
+    }
+    if (in->o->force)
+        return 0;
+    return pb_err_set(err, PB_FAIL,
+                      "Python %s is not known to this version of probing, only %s; --force to try "
+                      "all the same",
+                      found->version, pb_py_supported(known, sizeof known));
+}
+
 static int refuse_other_programs(struct pb_injection *in, struct pb_err *err)
 {
     struct pb_py_detector d;
@@ -91,7 +119,7 @@ static int refuse_other_programs(struct pb_injection *in, struct pb_err *err)
         return pb_err_set(err, PB_FAIL, "not a Python process");
     if (found.module)
         in->python = found.module;
-    return 0;
+    return refuse_version(in, &found, err);
 }
 
 /* Its allocator has a place for each thread, and crashes in one that it has not seen begin. */

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/embed.h"
 #include "host/buf.h"
 #include "host/proc.h"
 
@@ -35,45 +36,19 @@ static void add_base64(struct pb_buf *b, const void *data, size_t len)
     }
 }
 
-/*
- * Without ctypes the library is imported, which is enough for the agent. The
- * names live in a function: nothing of this stays behind.
- */
+PB_EMBED(program, "src/inject/script.py")
+
 static void write_text(struct pb_buf *b, const struct pb_inject_opts *o, const char *path)
 {
     char folder[256];
 
-    pb_spell_folder(folder, sizeof folder);
-    pb_buf_puts(b, "def run():\n"
-                   " import base64, os\n");
-    pb_buf_printf(b, " me = os.open('%s', os.O_RDWR)\n", path);
-    pb_buf_printf(b, " os.unlink('%s')\n", path);
-    pb_buf_puts(b, " os.pwrite(me, b'" BEGUN "', 0)\n"
-                   " try:\n"
-                   "  file = os.memfd_create('libprobing.so')\n"
-                   "  with open(file, 'wb', closefd=False) as out:\n"
-                   "   out.write(base64.b64decode('");
+    pb_fresh_fd_folder(folder, sizeof folder);
+    pb_buf_puts(b, program);
+    pb_buf_printf(b, "run('%s', '%s', '", path, folder);
     add_base64(b, o->library, o->library_size);
-    pb_buf_puts(b, "'))\n  options = base64.b64decode('");
+    pb_buf_puts(b, "', '");
     add_base64(b, o->options, strlen(o->options));
-    pb_buf_printf(b, "')\n  path = '%s/%%d' %% file\n", folder);
-    pb_buf_puts(b, "  try:\n"
-                   "   import ctypes\n");
-    pb_buf_printf(b, "   result = ctypes.CDLL(path).%s(options)\n", o->entry);
-    pb_buf_puts(b, "  except ImportError:\n"
-                   "   import importlib.machinery, importlib.util\n"
-                   "   loader = importlib.machinery.ExtensionFileLoader('libprobing', path)\n"
-                   "   spec = importlib.util.spec_from_loader('libprobing', loader)\n"
-                   "   module = importlib.util.module_from_spec(spec)\n"
-                   "   loader.exec_module(module)\n"
-                   "   result = module.start(options.decode())\n"
-                   "  os.close(file)\n"
-                   "  answer = '" DONE "%d' % result\n"
-                   " except BaseException as e:\n"
-                   "  answer = '" FAILED "' + repr(e)\n"
-                   " os.pwrite(me, answer.encode()[:400] + b'\\0', 0)\n"
-                   " os.close(me)\n"
-                   "run()\n");
+    pb_buf_printf(b, "', '%s', b'" BEGUN "', b'" DONE "', b'" FAILED "')\n", o->entry);
 }
 
 static int write_all(int fd, const char *data, size_t len)

@@ -20,10 +20,10 @@
 
 struct pb_script {
     int fd;
-    int folder;     /* that the file is in */
-    uid_t uid;      /* of the target: whose rights are used in its folders */
+    int folder;     /* descriptor of the folder that the file is in */
+    uid_t uid;      /* owner of the target, whose rights are used in its folders */
     gid_t gid;
-    char path[128]; /* as the target sees it */
+    char path[128]; /* path in the target's view */
     char answer[512];
 };
 

@@ -10,7 +10,7 @@
 
 const char pb_victim_unsure[] = "its stack cannot be unwound to the end";
 
-static bool inside(const struct pb_range *r, uint64_t pc)
+static bool inside(const struct pb_code_range *r, uint64_t pc)
 {
     return pc >= r->lo && pc < r->hi;
 }
@@ -66,7 +66,7 @@ static bool scan_hits(const struct pb_libc *c, const struct pb_stack_copy *stack
         uint64_t word;
 
         memcpy(&word, stack->bytes + i, sizeof word);
-        if (pb_libc_is_danger(c, word))
+        if (pb_danger_has(&c->danger, word))
             return true;
     }
     return false;
@@ -87,7 +87,7 @@ static bool any_dangerous(const struct pb_libc *c, const struct pb_native_stack 
         /* A return address may be the first byte behind the function that called. */
         bool exact = i == 0 || s->v[i - 1].is_signal;
 
-        if (pb_libc_is_danger(c, s->v[i].pc - (exact ? 0 : 1)))
+        if (pb_danger_has(&c->danger, s->v[i].pc - (exact ? 0 : 1)))
             return true;
     }
     return false;
@@ -111,7 +111,7 @@ const char *pb_victim_judge(struct pb_injection *in, const struct pb_regs *regs,
     uint64_t caller;
     bool hit;
 
-    if (pb_libc_is_danger(c, regs->pc))
+    if (pb_danger_has(&c->danger, regs->pc))
         return "it is inside the allocator or the loader";
     hit = scan_hits(c, stack);
     if (!hit && !blocked && !inside(&c->text, regs->pc))
@@ -150,7 +150,7 @@ const char *pb_victim_look(struct pb_injection *in, pid_t tid, struct pb_victim 
     if (!v->wait.readable || !v->wait.blocked)
         return "it runs";
     v->blocked = true;
-    if (pb_arch_fate(&v->wait, true, &v->way) == PB_FATE_SEEN)
+    if (pb_arch_stop_effect(&v->wait, true, &v->way) == PB_STOP_SEEN)
         return "it sleeps in a system call that would notice a stop";
     if (!pb_victim_copy(in, v->wait.sp, false, &v->stack))
         return "its stack cannot be read";
@@ -160,13 +160,13 @@ const char *pb_victim_look(struct pb_injection *in, pid_t tid, struct pb_victim 
     v->unsure = why == pb_victim_unsure;
     if (why && !v->unsure)
         return why;
-    switch (pb_arch_fate(&v->wait, v->from_python, &v->way)) {
-    case PB_FATE_SEEN:
+    switch (pb_arch_stop_effect(&v->wait, v->from_python, &v->way)) {
+    case PB_STOP_SEEN:
         return "it sleeps in a system call that would notice a stop";
-    case PB_FATE_EINTR:
+    case PB_STOP_EINTR:
         v->eintr = true;
         break;
-    case PB_FATE_UNSEEN:
+    case PB_STOP_UNSEEN:
         break;
     }
     pb_proc_wait(&again, in->pid, tid);

@@ -20,8 +20,8 @@
 struct pb_victim {
     pid_t tid;
     bool blocked; /* asleep in a system call */
-    bool from_python; /* which CPython's own code made */
-    bool eintr;   /* which will be ended early, as its caller expects */
+    bool from_python; /* a system call that CPython's own code made */
+    bool eintr;   /* a system call that will be ended early, as its caller expects */
     bool unsure;  /* only its registers can tell: judge again when it is held */
     const char *way;
     struct pb_proc_wait wait;
@@ -35,7 +35,8 @@ struct pb_victim {
 const char *pb_victim_look(struct pb_injection *in, pid_t tid, struct pb_victim *v);
 /*
  * Copies what a thread has on its stack; false when it cannot be read. held:
- * in a hurry, into the injection's room; the next such copy overwrites it.
+ * the thread is stopped, so the copy goes without allocation into the injection's buffer, and
+ * lasts until the next such copy.
  */
 bool pb_victim_copy(struct pb_injection *in, uint64_t sp, bool held, struct pb_stack_copy *ret);
 /*

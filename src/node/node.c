@@ -1,23 +1,26 @@
-#include "node/node.h"
-
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/home.h"
 #include "host/alloc.h"
-#include "node/aside.h"
-#include "node/audit.h"
+#include "node/access/audit.h"
+#include "node/discover/pythons.h"
+#include "node/archive/fleet.h"
 #include "node/node_settings.h"
-#include "node/pythons.h"
-#include "node/sampler.h"
-#include "node/targets.h"
+#include "node/parts.h"
+#include "node/peers/peers.h"
+#include "node/peers/ranks.h"
+#include "node/profile/continuous.h"
+#include "node/sample/sampler.h"
+#include "node/sql/live.h"
+#include "node/stacks/cache.h"
+#include "node/waits/waits.h"
+#include "node/watchdog/journal.h"
+#include "node/watchdog/quarantine.h"
 
 const char *pb_node_version(void)
 {
@@ -32,7 +35,7 @@ static void adopt_ring(void *arg, struct pb_store_ring *ring)
         pb_archive_adopt(n->archive, ring);
 }
 
-static void tell_keep(void *arg, int64_t *ret_hours, int64_t *ret_mb)
+static void read_keep_settings(void *arg, int64_t *ret_hours, int64_t *ret_mb)
 {
     struct pb_node *n = arg;
 
@@ -49,6 +52,10 @@ static void read_settings(struct pb_node *n)
     pb_settings_read_env(&s, note, sizeof note);
     for (int i = 0; i < PB_SETTING_COUNT; i++)
         atomic_init(&n->settings[i], s.v[i]);
+    if (n->opts.background)
+        snprintf(n->lake, sizeof n->lake, "%s", pb_settings_text(&s, PB_SET_LAKE_PATH));
+    else if (n->opts.store_dir && !n->opts.data_dir && pb_fleet_is_lake(n->opts.store_dir))
+        snprintf(n->lake, sizeof n->lake, "%s", n->opts.store_dir);
 }
 
 int64_t pb_node_setting(const struct pb_node *n, enum pb_setting_id id)
@@ -58,34 +65,125 @@ int64_t pb_node_setting(const struct pb_node *n, enum pb_setting_id id)
 
 static const struct pb_sql_settings settings = {pb_node_settings_read, pb_node_settings_write};
 
-static bool is_set_aside(void *arg, const struct pb_reader *r, char *why, size_t cap)
+static bool is_set_aside(void *arg, const struct stat *st, uint64_t created_ns, char *why,
+                         size_t cap)
 {
-    return pb_aside_has(((struct pb_node *)arg)->aside, r, why, cap);
+    struct pb_ring_identity ring = {st->st_dev, st->st_ino, created_ns};
+
+    return pb_quarantine_has(((struct pb_node *)arg)->quarantine, &ring, why, cap);
+}
+
+static int begin_ring(void *arg, const struct stat *st)
+{
+    return pb_journal_begin_ring(((struct pb_node *)arg)->opts.journal,
+                                 &(struct pb_ring_identity){st->st_dev, st->st_ino, 0});
+}
+
+static void end_ring(void *arg, int begun)
+{
+    pb_journal_end(((struct pb_node *)arg)->opts.journal, begun);
+}
+
+static int write_ring(void *sql, struct pb_store_ring *ring, uint64_t first, uint64_t last,
+                      const char *path, uint64_t *ret_rows, struct pb_err *err)
+{
+    return pb_sql_write_ring(sql, ring, first, last, path, ret_rows, err);
+}
+
+static int merge_files(void *sql, const char *const *paths, size_t n, const char *path,
+                       struct pb_err *err)
+{
+    return pb_sql_merge_files(sql, paths, n, path, err);
+}
+
+static int publish_batch(void *sql, const struct pb_batch *b, const char *folder,
+                         struct pb_err *err)
+{
+    return pb_sql_publish(sql, b, folder, err);
+}
+
+static int has_batch(void *sql, const char *glob, const char *batch, bool *ret, struct pb_err *err)
+{
+    return pb_sql_has_batch(sql, glob, batch, ret, err);
+}
+
+static int start_discover(struct pb_node *n, struct pb_err *err)
+{
+    struct pb_discover_opts o = {.store_dir = n->opts.store_dir,
+                                 .data_dir = n->opts.store_dir ? NULL : n->opts.data_dir,
+                                 .adopt = adopt_ring,
+                                 .set_aside = is_set_aside,
+                                 .known = pb_known_ring,
+                                 .begin = begin_ring,
+                                 .end = end_ring,
+                                 .keep = read_keep_settings,
+                                 .arg = n};
+
+    if (n->opts.data_dir)
+        n->quarantine = pb_quarantine_open(n->opts.data_dir);
+    o.map = n->opts.background;
+    return pb_discover_create(&n->discover, &o, err);
+}
+
+/* Rows by SQL, and the files that SQL writes them to. */
+static int start_sql(struct pb_node *n, struct pb_err *err)
+{
+    struct pb_sql_opts o = {.node = n,
+                            .settings = &settings,
+                            .discover = n->discover,
+                            .data_dir = n->opts.data_dir,
+                            .lake = n->lake[0] ? n->lake : NULL,
+                            .journal = n->opts.journal,
+                            .threads = n->opts.cores};
+    struct pb_archive_opts files = {.writer = {.write = write_ring,
+                                               .merge = merge_files,
+                                               .publish = publish_batch,
+                                               .has_batch = has_batch},
+                                    .lake = o.lake,
+                                    .hours = {n->opts.lake_hours[0], n->opts.lake_hours[1]},
+                                    .discover = n->discover,
+                                    .host = n->host,
+                                    .data_dir = n->opts.data_dir,
+                                    .background = n->opts.background};
+
+    if (pb_sql_create(&n->sql, &o, err) < 0)
+        return -1;
+    files.writer.arg = n->sql;
+    if ((n->opts.data_dir || (o.lake && !n->opts.background)) &&
+        pb_archive_open(&n->archive, &files, err) < 0)
+        return -1;
+    pb_sql_set_archive(n->sql, n->archive);
+    return 0;
 }
 
 static int start_parts(struct pb_node *n, struct pb_err *err)
 {
-    struct pb_discover_opts o = {.store_dir = n->opts.store_dir, .adopt = adopt_ring,
-                                 .set_aside = is_set_aside, .keep = tell_keep, .arg = n};
+    struct pb_samplers_opts o = {.host = n->host,
+                                 .data_dir = n->opts.data_dir,
+                                 .interval_ms = &n->settings[PB_SET_SAMPLE_INTERVAL]};
 
-    if (n->opts.data_dir)
-        n->aside = pb_aside_open(n->opts.data_dir, n->opts.background);
-    o.map = pb_aside_watches(n->aside);
-    if (!n->opts.store_dir)
-        o.data_dir = n->opts.data_dir;
-    if (pb_discover_create(&n->discover, &o, err) < 0 || pb_sql_create(&n->sql, n, err) < 0)
-        return -1;
-    pb_sql_set_settings(n->sql, &settings);
     n->pythons = pb_pythons_create();
-    n->targets = pb_targets_create();
-    if (n->opts.data_dir &&
-        pb_archive_open(&n->archive, n, n->opts.data_dir, n->opts.background, err) < 0)
+    n->stacks = pb_stack_cache_create();
+    n->looks = pb_looks_create();
+    n->ranks = pb_ranks_create(n->pythons);
+    if (start_discover(n, err) < 0 || start_sql(n, err) < 0)
         return -1;
     if (!n->opts.background)
         return 0;
-    if (pb_samplers_start(&n->samplers, n, err) < 0)
+    if (pb_samplers_start(&n->samplers, &o, err) < 0)
         return -1;
+    n->continuous = pb_continuous_start(
+        &(struct pb_continuous_opts){.dir = pb_samplers_folder(n->samplers),
+                                     .discover = n->discover,
+                                     .budget = &n->settings[PB_SET_PROFILE_BUDGET]});
     n->audit = pb_node_audit_create(pb_samplers_folder(n->samplers));
+    n->peers = pb_peers_create(
+        &(struct pb_peers_opts){.host = n->host,
+                                .data_dir = n->opts.data_dir,
+                                .version = pb_node_version(),
+                                .interval_ms = &n->settings[PB_SET_CLUSTER_INTERVAL],
+                                .port = &n->settings[PB_SET_CLUSTER_PORT],
+                                .ranks = n->ranks});
     return 0;
 }
 
@@ -122,7 +220,7 @@ static bool all_sealed(const struct pb_store *s)
 }
 
 /* Is it the folder of a node of this history: one that is gone, or ourselves at the end? */
-static bool is_remains(const struct pb_node *n, const struct pb_store *s, bool own)
+static bool is_leftover(const struct pb_node *n, const struct pb_store *s, bool own)
 {
     struct pb_arena a = PB_ARENA_INIT;
     const char *role = pb_store_value(s->meta, "role", &a);
@@ -136,21 +234,21 @@ static bool is_remains(const struct pb_node *n, const struct pb_store *s, bool o
 }
 
 /* What is not history yet stays, for this node or the next one to find. */
-static void remove_remains(struct pb_node *n, bool own)
+static void remove_leftovers(struct pb_node *n, bool own)
 {
-    struct pb_stores *stores = pb_discover_take(n->discover, 0);
+    struct pb_stores *stores = pb_discover_snapshot(n->discover, 0);
 
     for (size_t i = 0; i < stores->nstores; i++)
-        if (is_remains(n, stores->stores[i], own) && all_sealed(stores->stores[i]))
+        if (is_leftover(n, stores->stores[i], own) && all_sealed(stores->stores[i]))
             pb_home_erase(stores->stores[i]->path);
-    pb_stores_drop(stores);
+    pb_stores_unref(stores);
 }
 
 void pb_node_tidy(struct pb_node *n)
 {
     pb_discover_collect(n->discover);
     if (n->archive && n->opts.background)
-        remove_remains(n, false);
+        remove_leftovers(n, false);
 }
 
 /* Each part after those that use it: the archive seals through the engine. */
@@ -160,18 +258,22 @@ void pb_node_destroy(struct pb_node *n)
 
     if (!n)
         return;
+    pb_peers_destroy(n->peers);
+    pb_ranks_destroy(n->ranks);
     pb_node_audit_destroy(n->audit);
+    pb_continuous_stop(n->continuous);
     pb_samplers_stop(n->samplers);
     archived = n->samplers && n->archive;
     pb_archive_close(n->archive);
     n->archive = NULL;
     if (archived)
-        remove_remains(n, true);
+        remove_leftovers(n, true);
     pb_sql_destroy(n->sql);
-    pb_targets_destroy(n->targets);
+    pb_looks_destroy(n->looks);
+    pb_stack_cache_destroy(n->stacks);
     pb_pythons_destroy(n->pythons);
     pb_discover_destroy(n->discover);
-    pb_aside_close(n->aside);
+    pb_quarantine_close(n->quarantine);
     if (n->stop_fd >= 0)
         close(n->stop_fd);
     free((char *)n->opts.store_dir);
@@ -185,89 +287,4 @@ void pb_node_stop(struct pb_node *n)
 
     if (write(n->stop_fd, &one, sizeof one) < 0)
         return; /* it is readable already */
-}
-
-/* Without links as far as it exists, so that every way to write it names the same node. */
-static int resolve(char *buf, size_t cap, struct pb_err *err)
-{
-    char *end = buf + strlen(buf), *real = NULL, *here, whole[PATH_MAX];
-    int len = -1;
-
-    if (*buf != '/' && (here = getcwd(NULL, 0))) {
-        len = snprintf(whole, sizeof whole, "%s/%s", here, buf);
-        free(here);
-        if (len < (int)sizeof whole && len < (int)cap)
-            memcpy(buf, whole, (size_t)len + 1);
-        end = buf + strlen(buf);
-    }
-    while (end > buf && end[-1] == '/')
-        *--end = '\0';
-    while (end > buf && !real) {
-        char cut = *end;
-
-        *end = '\0';
-        real = realpath(buf, NULL);
-        *end = cut;
-        if (!real)
-            while (end > buf && *--end != '/')
-                ;
-    }
-    len = snprintf(whole, sizeof whole, "%s%s", real ? real : "", end);
-    free(real);
-    if (len < 0 || (size_t)len >= cap || (size_t)len >= sizeof whole)
-        return pb_err_set(err, PB_FAIL, "the path of the data folder is too long");
-    memcpy(buf, whole, (size_t)len + 1);
-    return 0;
-}
-
-int pb_node_data_dir(char *buf, size_t cap, struct pb_err *err)
-{
-    const char *own = getenv("PROBING_HOME"), *xdg = getenv("XDG_DATA_HOME");
-    const char *home = getenv("HOME");
-    int len;
-
-    if (own && *own)
-        len = snprintf(buf, cap, "%s", own);
-    else if (xdg && *xdg == '/')
-        len = snprintf(buf, cap, "%s/probing", xdg);
-    else if (home && *home == '/')
-        len = snprintf(buf, cap, "%s/.local/share/probing", home);
-    else
-        return pb_err_set(err, PB_FAIL, "where to keep history? set HOME or PROBING_HOME");
-    if (len < 0 || (size_t)len >= cap)
-        return pb_err_set(err, PB_FAIL, "the path of the data folder is too long");
-    return resolve(buf, cap, err);
-}
-
-static uint32_t hash_text(uint32_t hash, const char *text)
-{
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 16777619u;
-    return hash;
-}
-
-int pb_node_socket_path(char *buf, size_t cap, const char *data_dir, struct pb_err *err)
-{
-    uint32_t name = hash_text(hash_text(2166136261u, data_dir), PB_VERSION);
-    char user[PB_HOME_MAX];
-    struct stat st;
-    int fd;
-
-    for (size_t i = 0; pb_home_roots[i]; i++) {
-        if (access(pb_home_roots[i], W_OK | X_OK) < 0)
-            continue;
-        pb_home_user_path(user, pb_home_roots[i], geteuid());
-        /* Taken by somebody else: then the folder that all agree on must be there first. */
-        if (lstat(user, &st) == 0 && (st.st_uid != geteuid() || !S_ISDIR(st.st_mode) ||
-                                      (st.st_mode & 077))) {
-            fd = pb_home_user_create(user, pb_home_roots[i], geteuid());
-            if (fd < 0)
-                continue;
-            close(fd);
-        }
-        if (snprintf(buf, cap, "%s/" PB_HOME_NODE "%08x", user, (unsigned)name) < (int)cap)
-            return 0;
-    }
-    return pb_err_set(err, PB_FAIL, "no place for the node's socket: neither /dev/shm nor /tmp "
-                                    "can be written to");
 }

@@ -5,9 +5,9 @@
 
 #include "base/home.h"
 #include "host/proc.h"
-#include "node/discover_internal.h"
-#include "node/node.h"
-#include "node/pythons.h"
+#include "node/discover/internal.h"
+#include "node/discover/pythons.h"
+#include "node/parts.h"
 
 static int by_pid(const void *a, const void *b)
 {
@@ -61,13 +61,13 @@ void pb_node_scope_all(struct pb_node *n, bool dead, struct pb_arena *a, struct 
         return;
     npythons = pb_pythons_list(n->pythons, a, &pythons);
     npids = pb_proc_pids(a, &pids, NULL);
-    stores = pb_discover_take(n->discover, 0);
+    stores = pb_discover_snapshot(n->discover, 0);
     v = PB_NEW_N(a, struct pb_scope_process,
                  stores->nstores + npythons + (size_t)(npids > 0 ? npids : 0) + 1);
     for (size_t i = 0; i < stores->nstores; i++)
         if (stores->stores[i]->process.live)
             v[count++] = stores->stores[i]->process;
-    pb_stores_drop(stores);
+    pb_stores_unref(stores);
     qsort(v, count, sizeof *v, by_pid);
     known = count;
     for (size_t i = 0; i < npythons; i++)
@@ -122,18 +122,18 @@ static size_t count_ended(struct pb_node *n, const struct pb_stores *stores, str
     return count;
 }
 
-void pb_node_census(struct pb_node *n, const struct pb_scope *s, struct pb_arena *a,
-                    struct pb_node_census *ret)
+void pb_node_count(struct pb_node *n, const struct pb_scope *s, struct pb_arena *a,
+                   struct pb_node_count *ret)
 {
     struct pb_stores *stores;
 
-    *ret = (struct pb_node_census){0};
+    *ret = (struct pb_node_count){0};
     for (size_t i = 0; !pb_scope_is_node(s) && i < s->nprocesses; i++)
         s->processes[i].live ? ret->living++ : ret->ended++;
     if (!pb_scope_is_node(s))
         return;
-    stores = pb_discover_take(n->discover, 1000);
+    stores = pb_discover_snapshot(n->discover, 1000);
     ret->living = count_living(n, stores, a);
     ret->ended = s->all ? count_ended(n, stores, a) : 0;
-    pb_stores_drop(stores);
+    pb_stores_unref(stores);
 }

@@ -4,16 +4,16 @@
 #include <unistd.h>
 
 #include "base/home.h"
-#include "host/buf.h"
-#include "host/json.h"
+#include "host/crash_files.h"
 #include "host/proc.h"
-#include "node/discover_internal.h"
-#include "node/node.h"
-#include "node/places.h"
+#include "node/discover/mount_view.h"
+#include "node/discover/internal.h"
+#include "node/parts.h"
 
 #define TARGETS_MAX 4096
 /* Rows about a process that others wrote may be younger than its own last row. */
 #define SLACK_NS 2000000000ll
+#define SEEN_MS 30000
 
 struct search {
     struct pb_node *node;
@@ -34,7 +34,7 @@ static bool fits(const struct search *s, const struct pb_scope_process *p)
  * The living one, or among the dead the one that died last; by its number here or inside. What
  * another user left under this number comes behind all that our own processes left.
  */
-static const struct pb_scope_process *among(const struct search *s, bool live, bool foreign)
+static const struct pb_scope_process *newest_match(const struct search *s, bool live, bool foreign)
 {
     const struct pb_scope_process *best = NULL;
 
@@ -54,13 +54,13 @@ static const struct pb_scope_process *among(const struct search *s, bool live, b
 
 static const struct pb_scope_process *among_stores(const struct search *s, bool live)
 {
-    const struct pb_scope_process *own = among(s, live, false);
+    const struct pb_scope_process *own = newest_match(s, live, false);
 
-    return own ? own : among(s, live, true);
+    return own ? own : newest_match(s, live, true);
 }
 
 /* A process that has no store. */
-static bool living(const struct search *s, struct pb_scope_process *ret)
+static bool find_living(const struct search *s, struct pb_scope_process *ret)
 {
     uint64_t start = pb_home_start_time(s->pid);
     struct pb_proc_status st;
@@ -103,12 +103,6 @@ static bool archived(const struct search *s, struct pb_scope_process *ret)
     return found;
 }
 
-static int take_line(const void *data, size_t len, void *arg)
-{
-    pb_buf_add(arg, data, len);
-    return 0;
-}
-
 /* When a process that had no agent was last looked at, and since when without a long break. */
 static const char seen_sql[] =
     "WITH t AS (SELECT timestamp AS seen,"
@@ -129,29 +123,42 @@ static bool has_samples(const struct search *s)
 /* Nobody wrote rows inside it, but the node took some from outside. */
 static bool sampled(const struct search *s, struct pb_scope_process *ret)
 {
-    struct pb_scope all = {.all = true};
-    struct pb_buf lines = PB_BUF_INIT;
-    struct pb_query q = {.sql = pb_arena_printf(s->arena, seen_sql, (int)s->pid), .scope = &all,
-                         .format = PB_FORMAT_ROWS, .sink = take_line, .arg = &lines};
-    struct pb_sql_error err = {0};
-    struct pb_sql_done done = {0};
-    struct pb_json row = {0};
-    const char *line;
-    bool found = false;
+    static const struct pb_scope all = {.all = true};
+    const char *sql = pb_arena_printf(s->arena, seen_sql, (int)s->pid);
+    int64_t seen_us[2]; /* last, and since */
 
-    if (!s->exact && has_samples(s) && pb_sql_run(s->node->sql, &q, &done, &err) == 0 &&
-        lines.data && (line = strstr(lines.data, "\n[")) &&
-        pb_json_parse(s->arena, line + 1, strcspn(line + 1, "\n"), &row, NULL) == 0 &&
-        row.n == 2 && row.items[0].type == PB_J_INT && row.items[1].type == PB_J_INT) {
-        *ret = (struct pb_scope_process){.pid = s->pid,
-                                         .since_ns = row.items[1].v.i * 1000 - SLACK_NS,
-                                         .until_ns = row.items[0].v.i * 1000 + SLACK_NS};
+    if (s->exact || !has_samples(s) ||
+        !pb_sql_ask(s->node->sql, &all, SEEN_MS, sql, seen_us, 2) || seen_us[0] == PB_NULL_INT ||
+        seen_us[1] == PB_NULL_INT)
+        return false;
+    *ret = (struct pb_scope_process){.pid = s->pid,
+                                     .since_ns = seen_us[1] * 1000 - SLACK_NS,
+                                     .until_ns = seen_us[0] * 1000 + SLACK_NS};
+    snprintf(ret->id, sizeof ret->id, "%d-0", (int)s->pid);
+    return true;
+}
+
+/* It ended before it had written rows, but a report tells of its crash. */
+static bool crashed(const struct search *s, struct pb_scope_process *ret)
+{
+    struct pb_err ignored = {0};
+    struct pb_crash_file *v = NULL;
+    size_t n = 0;
+
+    if (s->exact || !s->node->opts.data_dir ||
+        pb_crash_files_list(s->node->opts.data_dir, s->arena, &v, &n, &ignored) < 0)
+        return false;
+    for (size_t i = 0; i < n; i++) { /* the newest first */
+        int64_t time_ns = pb_json_whole(v[i].head, "time_ns", 0);
+
+        if (pb_json_whole(v[i].head, "pid", 0) != s->pid)
+            continue;
+        *ret = (struct pb_scope_process){.pid = s->pid, .since_ns = time_ns - SLACK_NS,
+                                         .until_ns = time_ns + SLACK_NS};
         snprintf(ret->id, sizeof ret->id, "%d-0", (int)s->pid);
-        found = true;
+        return true;
     }
-    pb_buf_finish(&done.notices);
-    pb_buf_finish(&lines);
-    return found;
+    return false;
 }
 
 /* The number may be another's by now; what came later is not this one's. */
@@ -172,26 +179,26 @@ static void end_before_the_next(const struct search *s, struct pb_scope_process 
     }
 }
 
-static void look_everywhere(struct search *s)
+static void search_all(struct search *s)
 {
-    pb_stores_drop(s->stores);
-    s->stores = pb_discover_take(s->node->discover, -1);
+    pb_stores_unref(s->stores);
+    s->stores = pb_discover_snapshot(s->node->discover, -1);
 }
 
 static int find(struct search *s, struct pb_scope_process *ret, struct pb_err *err)
 {
     const struct pb_scope_process *p = among_stores(s, true);
-    bool plain = !p && living(s, ret);
+    bool plain = !p && find_living(s, ret);
 
-    if (plain && pb_places_elsewhere(s->pid)) {
-        look_everywhere(s);
+    if (plain && pb_mount_view_is_other(s->pid)) {
+        search_all(s);
         p = among_stores(s, true);
     }
     if (!p && !plain)
         p = among_stores(s, false);
     if (p)
         *ret = *p;
-    else if (!plain && !archived(s, ret) && !sampled(s, ret))
+    else if (!plain && !archived(s, ret) && !sampled(s, ret) && !crashed(s, ret))
         return pb_err_set(err, PB_NO_TARGET, "%d: no such process, and none that left rows",
                           (int)s->pid);
     end_before_the_next(s, ret);
@@ -244,7 +251,7 @@ int pb_node_scope(struct pb_node *n, const char *target, struct pb_arena *a,
         return pb_err_set(err, PB_USAGE, "more than %d targets", TARGETS_MAX);
     v = PB_NEW_N(a, struct pb_scope_process, count);
     words = pb_arena_strdup(a, target);
-    s.stores = pb_discover_take(n->discover, 0);
+    s.stores = pb_discover_snapshot(n->discover, 0);
     while (rc == 0 && (word = strsep(&words, ","))) {
         bool optional = is_optional(word);
         struct pb_err missing = {0};
@@ -256,7 +263,7 @@ int pb_node_scope(struct pb_node *n, const char *target, struct pb_arena *a,
         if (rc < 0 && optional)
             rc = 0;
     }
-    pb_stores_drop(s.stores);
+    pb_stores_unref(s.stores);
     *ret = (struct pb_scope){.processes = v, .nprocesses = used};
     if (rc == 0 && !used)
         return pb_err_set(err, PB_NO_TARGET, "all of these processes have ended and left no rows");

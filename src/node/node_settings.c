@@ -3,7 +3,7 @@
 #include "host/agent_client.h"
 #include "host/buf.h"
 #include "host/nearest.h"
-#include "node/node.h"
+#include "node/parts.h"
 #include "node/node_settings.h"
 
 #define AGENT_TIMEOUT_MS 3000
@@ -48,7 +48,6 @@ static int ask_agent(pid_t pid, const struct pb_agent_client *client, const char
 static int unknown(const char *key, size_t len, struct pb_err *err)
 {
     char name[PB_SETTING_NAME_MAX] = "";
-    struct pb_nearest near = PB_NEAREST_INIT(name);
     const char *best;
 
     if (len > 8 && memcmp(key, "probing.", 8) == 0) {
@@ -56,9 +55,7 @@ static int unknown(const char *key, size_t len, struct pb_err *err)
         len -= 8;
     }
     strncat(name, key, len < sizeof name ? len : sizeof name - 1);
-    for (int i = 0; i < PB_SETTING_COUNT; i++)
-        pb_nearest_offer(&near, pb_setting_list[i].name);
-    best = pb_nearest_result(&near);
+    best = pb_nearest_setting(name);
     return pb_err_set(err, PB_USAGE, "no setting '%s'%s%s", name, best ? "; nearest: " : "",
                       best ? best : "");
 }
@@ -75,6 +72,7 @@ int pb_node_settings_read(struct pb_node *n, const struct pb_scope *scope, struc
     if (!pid) {
         for (int i = 0; i < PB_SETTING_COUNT; i++)
             ret->v[i] = pb_node_setting(n, (enum pb_setting_id)i);
+        pb_settings_set(ret, PB_SET_LAKE_PATH, n->lake, strlen(n->lake), NULL);
         return 0;
     }
     rc = ask_agent(pid, scope->client, "", &shown, &asked);
@@ -105,6 +103,10 @@ static int set_own(struct pb_node *n, int index, const char *line, struct pb_err
         return pb_err_set(err, PB_USAGE, "query.memory_mb is read when a node starts: "
                                          "PROBING_QUERY_MEMORY_MB=%lld, after probing serve --stop",
                           (long long)s.v[index]);
+    if (index == PB_SET_LAKE_PATH && strcmp(pb_settings_text(&s, index), n->lake) != 0)
+        return pb_err_set(err, PB_USAGE, "lake.path is read when a node starts: "
+                                         "PROBING_LAKE_PATH=%s, after probing serve --stop",
+                          pb_settings_text(&s, index));
     for (int i = 0; i < PB_SETTING_COUNT; i++)
         atomic_store(&n->settings[i], s.v[i]);
     if (n->archive)
@@ -202,8 +204,8 @@ int pb_node_get(struct pb_node *n, const struct pb_scope *scope, const char *key
         v[used].doc = pb_setting_list[i].doc;
         pb_settings_show(&s, i, value);
         v[used].value = pb_arena_strdup(a, value);
-        pb_settings_format(i, pb_setting_list[i].otherwise, value);
-        v[used++].otherwise = pb_arena_strdup(a, value);
+        pb_settings_format(i, pb_setting_list[i].default_value, value);
+        v[used++].default_value = pb_arena_strdup(a, value);
     }
     *ret = v;
     *ret_n = used;

@@ -1,12 +1,14 @@
 #include "profile/formats.h"
 
 #include <string.h>
+#include <time.h>
 
 const struct pb_format pb_formats[] = {
-#define X(name, endings, what) {#name, endings, what, pb_format_##name},
+#define X(name, compares, measures, endings, what)                                                 \
+    {#name, compares, measures, endings, what, pb_format_##name},
     PB_FORMATS(X)
 #undef X
-    {NULL, NULL, NULL, NULL},
+    {NULL, false, false, NULL, NULL, NULL},
 };
 
 const struct pb_format *pb_format_find(const char *name)
@@ -94,6 +96,58 @@ const char *pb_format_thread(const struct pb_recording *r, size_t thread, struct
 
 const char *pb_format_title(const struct pb_recording *r, struct pb_arena *a)
 {
-    return pb_arena_printf(a, "%.200s · %d · Python %s", r->command, (int)r->pid,
-                           r->python ? r->python : "?");
+    const char *title = r->command && r->command[0] ? r->command : "flame graph";
+
+    title = pb_arena_printf(a, "%.200s", title);
+    if (r->processes > 1 && !r->before_title)
+        return pb_arena_printf(a, "%s · %zu processes", title, r->processes);
+    if (r->pid)
+        title = pb_arena_printf(a, "%s · %d", title, (int)r->pid);
+    return r->python ? pb_arena_printf(a, "%s · Python %s", title, r->python) : title;
+}
+
+const char *pb_format_clock(struct pb_arena *a, int64_t ns)
+{
+    time_t seconds = (time_t)(ns / 1000000000);
+    struct tm tm;
+    char text[40];
+
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", localtime_r(&seconds, &tm));
+    return pb_arena_strdup(a, text);
+}
+
+const char *pb_format_amount(const struct pb_recording *r, struct pb_arena *a, uint64_t weight)
+{
+    double v = (double)weight / 1000 / 1048576;
+
+    if (!r->is_memory)
+        return pb_arena_printf(a, "%.3f s", (double)weight / 1e9);
+    return v >= 1024 ? pb_arena_printf(a, "%.2f GB", v / 1024) : pb_arena_printf(a, "%.2f MB", v);
+}
+
+/* What is known of memory: how many blocks stand for it. */
+static const char *memory_info(const struct pb_recording *r, struct pb_arena *a)
+{
+    return pb_arena_printf(a, "memory in use by who allocated it, %s to %s, %llu sampled blocks",
+                           pb_format_clock(a, r->started_ns),
+                           pb_format_clock(a, r->started_ns + (int64_t)r->length_ns) + 11,
+                           (unsigned long long)r->samples);
+}
+
+const char *pb_format_info(const struct pb_recording *r, struct pb_arena *a)
+{
+    const char *when = "", *compared = "";
+
+    if (r->is_memory)
+        return memory_info(r, a);
+    if (r->rate > 0)
+        when = pb_arena_printf(a, "%.1f s at %g Hz, ", (double)r->length_ns / 1e9, r->rate);
+    else if (r->started_ns)
+        when = pb_arena_printf(a, "%s to %s, ", pb_format_clock(a, r->started_ns),
+                               pb_format_clock(a, r->started_ns + (int64_t)r->length_ns));
+    if (r->before_title)
+        compared = pb_arena_printf(a, "; compared with %.200s", r->before_title);
+    return pb_arena_printf(a, "%s%llu samples, %llu missed, %llu torn%s", when,
+                           (unsigned long long)r->samples, (unsigned long long)r->missed,
+                           (unsigned long long)r->torn, compared);
 }

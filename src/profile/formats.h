@@ -15,20 +15,34 @@
 #include "host/buf.h"
 #include "profile/recording.h"
 
-/* X(name, endings of file names, what it is) */
-#define PB_FORMATS(X)                                                                              \
-    X(html, ".html .htm", "a page that needs nothing else")                                        \
-    X(svg, ".svg", "a picture")                                                                    \
-    X(speedscope, ".speedscope.json .speedscope .json", "for speedscope.app")                      \
-    X(pprof, ".pb .pprof .prof", "for go tool pprof, Pyroscope and others")                        \
-    X(collapsed, ".collapsed .folded .txt", "one stack a line, microseconds behind it")            \
-    X(chrome, ".trace.json .chrome.json .trace", "for chrome://tracing and Perfetto")              \
-    X(gecko, ".gecko.json .gecko", "for profiler.firefox.com")
+/*
+ * X(name, shows differences, shows memory, endings of file names, what it is); the first is what
+ * is written by default
+ */
+#ifdef PB_WEB
+#define PB_FORMAT_PAGE(X) X(html, true, true, ".html .htm", "a page that needs nothing else")
+#define PB_FORMAT_CHOICES "html|" PB_FORMAT_OTHERS
+#else
+#define PB_FORMAT_PAGE(X)
+#define PB_FORMAT_CHOICES PB_FORMAT_OTHERS
+#endif
+#define PB_FORMAT_OTHERS "svg|speedscope|pprof|collapsed|chrome|perfetto|gecko"
 
-#define PB_FORMAT_CHOICES "html|svg|speedscope|pprof|collapsed|chrome|gecko"
+#define PB_FORMATS(X)                                                                              \
+    PB_FORMAT_PAGE(X)                                                                              \
+    X(svg, true, true, ".svg", "a picture")                                                        \
+    X(speedscope, false, true, ".speedscope.json .speedscope .json", "for speedscope.app")         \
+    X(pprof, false, true, ".pb .pprof .prof", "for go tool pprof, Pyroscope and others")           \
+    X(collapsed, true, true, ".collapsed .folded .txt", "one stack a line, microseconds behind it")\
+    X(chrome, false, false, ".trace.json .chrome.json .trace", "for chrome://tracing and Perfetto")\
+    X(perfetto, false, false, ".pftrace .perfetto-trace .perfetto", "for ui.perfetto.dev")         \
+    X(gecko, false, false, ".gecko.json .gecko", "for profiler.firefox.com")
 
 struct pb_format {
-    const char *name, *endings, *what;
+    const char *name;
+    bool compares; /* shows what the recording is compared with */
+    bool measures; /* shows memory as well as time */
+    const char *endings, *what;
     void (*write)(const struct pb_recording *r, struct pb_buf *out);
 };
 
@@ -37,7 +51,7 @@ const struct pb_format *pb_format_find(const char *name);
 /* By the longest ending that fits; NULL when none does. */
 const struct pb_format *pb_format_by_path(const char *path);
 
-#define X(name, endings, what)                                                                     \
+#define X(name, compares, measures, endings, what)                                                 \
     void pb_format_##name(const struct pb_recording *r, struct pb_buf *out);
 PB_FORMATS(X)
 #undef X
@@ -53,5 +67,11 @@ size_t pb_format_path(const struct pb_stacks *s, uint32_t node, struct pb_arena 
 const char *pb_format_thread(const struct pb_recording *r, size_t thread, struct pb_arena *a);
 /* "train.py --bs 8 · 4242 · Python 3.11.7" */
 const char *pb_format_title(const struct pb_recording *r, struct pb_arena *a);
+/* "2025-08-01 12:00:00", local time */
+const char *pb_format_clock(struct pb_arena *a, int64_t ns);
+/* "1.234 s", or "12.3 MB" */
+const char *pb_format_amount(const struct pb_recording *r, struct pb_arena *a, uint64_t weight);
+/* "10.0 s at 100 Hz, 1,000 samples, 0 missed, 0 torn", and what it is compared with */
+const char *pb_format_info(const struct pb_recording *r, struct pb_arena *a);
 
 #endif

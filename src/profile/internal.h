@@ -21,7 +21,7 @@ struct pb_prof_thread {
     size_t npy;                            /* 0: it runs no Python */
     bool listed;            /* by the refresh that is going on */
     bool known;             /* `last` holds what was seen */
-    bool blocked;           /* and then it slept */
+    bool blocked;           /* whether the thread slept when `last` was seen */
     uint64_t runs;          /* how often it had been given a CPU */
     uint64_t sampled_ns;    /* when it was looked at last */
     struct pb_rec_sample last; /* with its number in the recording */
@@ -29,20 +29,27 @@ struct pb_prof_thread {
 
 struct pb_prof_process {
     pid_t pid;
+    struct pb_tracer *tracer; /* tracer of the thread that samples */
     int task; /* /proc/PID/task */
     struct pb_mem mem;
     struct pb_maps maps;  /* what the native tables were made from */
-    struct pb_maps fresh; /* as of a later refresh */
+    struct pb_maps fresh; /* maps of a later refresh */
     struct pb_arena arena;
     struct pb_py_location loc;
     struct pb_py_codes codes;
     struct pb_native *native;
+    uint64_t code, stack; /* see pb_proc_stat: of the program that is open */
     uint64_t active; /* see pb_py_threads_name */
-    uint32_t root;   /* its node in the tree of stacks */
+    uint32_t root;   /* root of its stacks in the tree */
     uint64_t refreshed_ns;
     unsigned refreshes;
-    uint64_t nlink; /* of the task folder: changes with the number of threads */
+    double held_us;      /* longest time that the present look held a thread */
+    double held_mean_us; /* mean of that time over the last looks */
+    int looks;           /* number of looks that held_mean_us covers */
+    uint64_t rest_ns;    /* time before which no look begins */
+    uint64_t nlink;      /* links of the task folder: changes with the number of threads */
     bool stale, ended, stopped;
+    bool located; /* loc and codes are those of the program; false: it has called exec just now */
     struct pb_prof_thread *threads;
     size_t nthreads, cap;
 };

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,8 +12,30 @@
 
 /* The list of threads is read this often even if their number stays the same. */
 #define REFRESH_NS 250000000u
+#define REFRESH_SLOW_NS 1000000000u /* where few samples are wanted */
+#define SLOW_HZ 50
 /* Code objects are known by address, and an address may come to hold another. */
 #define FORGET_AFTER 240
+/* More than any program's stacks need. */
+#define CODES_BYTES ((size_t)16 << 20)
+
+/* Where the interpreter of the program is that the process runs now. */
+static int locate(struct pb_prof_process *p, struct pb_err *err)
+{
+    struct pb_proc_stat st;
+
+    if (pb_proc_stat(&st, p->pid, 0, err) < 0)
+        return -1;
+    p->code = st.code;
+    p->stack = st.stack;
+    pb_maps_finish(&p->maps);
+    if (pb_maps_read(&p->maps, p->pid, err) < 0 ||
+        pb_py_locate(&p->loc, p->pid, &p->maps, &p->mem, &p->arena, err) < 0)
+        return -1;
+    pb_py_codes_init(&p->codes, &p->mem, &p->loc.layout);
+    p->located = true;
+    return 0;
+}
 
 int pb_prof_open(struct pb_prof_process **ret, pid_t pid, const char *hint, struct pb_err *err)
 {
@@ -30,10 +53,8 @@ int pb_prof_open(struct pb_prof_process **ret, pid_t pid, const char *hint, stru
     pb_mem_init_process(&p->mem, pid);
     if (p->task < 0)
         pb_err_set(err, errno == ENOENT ? PB_NO_TARGET : PB_FAIL, "%s", strerror(errno));
-    if (p->task < 0 || pb_maps_read(&p->maps, pid, err) < 0 ||
-        pb_py_locate(&p->loc, pid, &p->maps, &p->mem, &p->arena, err) < 0)
+    if (p->task < 0 || locate(p, err) < 0)
         goto close;
-    pb_py_codes_init(&p->codes, &p->mem, &p->loc.layout);
     *ret = p;
     return 0;
 close:
@@ -41,39 +62,32 @@ close:
     return pb_err_prefix(err, "%d", (int)pid);
 }
 
+/* What is known of the program, and its threads. */
+static void forget_program(struct pb_prof_process *p)
+{
+    for (size_t i = 0; i < p->nthreads; i++)
+        close(p->threads[i].schedstat);
+    p->nthreads = 0;
+    pb_py_codes_finish(&p->codes);
+    pb_native_destroy(p->native);
+    p->native = NULL;
+    pb_maps_finish(&p->fresh);
+    pb_maps_finish(&p->maps);
+    pb_arena_finish(&p->arena);
+    memset(&p->loc, 0, sizeof p->loc);
+    p->active = 0;
+    p->located = false;
+}
+
 void pb_prof_close(struct pb_prof_process *p)
 {
     if (!p)
         return;
-    for (size_t i = 0; i < p->nthreads; i++)
-        close(p->threads[i].schedstat);
+    forget_program(p);
     free(p->threads);
-    pb_py_codes_finish(&p->codes);
-    pb_native_destroy(p->native);
-    pb_maps_finish(&p->fresh);
-    pb_maps_finish(&p->maps);
-    pb_arena_finish(&p->arena);
     if (p->task >= 0)
         close(p->task);
     free(p);
-}
-
-/* Code appeared or went away? Then the native tables must be made anew. */
-static bool same_code(const struct pb_maps *x, const struct pb_maps *y)
-{
-    size_t i = 0, j = 0;
-
-    for (;; i++, j++) {
-        while (i < x->n && !x->v[i].exec)
-            i++;
-        while (j < y->n && !y->v[j].exec)
-            j++;
-        if (i == x->n || j == y->n)
-            return i == x->n && j == y->n;
-        if (x->v[i].start != y->v[j].start || x->v[i].end != y->v[j].end ||
-            x->v[i].inode != y->v[j].inode)
-            return false;
-    }
 }
 
 /* Without the tables there are Python frames only; never a reason to end. */
@@ -84,7 +98,7 @@ static void refresh_native(struct pb_prof_process *p)
     pb_maps_finish(&p->fresh);
     if (pb_maps_read(&p->fresh, p->pid, &ignored) < 0)
         return;
-    if (p->native && same_code(&p->maps, &p->fresh))
+    if (p->native && pb_maps_same_code(&p->maps, &p->fresh))
         return;
     pb_native_destroy(p->native);
     p->native = NULL;
@@ -103,6 +117,15 @@ static struct pb_prof_thread *find(struct pb_prof_process *p, pid_t tid)
     return NULL;
 }
 
+/* Numbers are given from below: half of those that there are stay free, whatever is watched. */
+static bool is_affordable(int fd)
+{
+    struct rlimit l;
+
+    return getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur == RLIM_INFINITY ||
+           (rlim_t)fd < l.rlim_cur / 2;
+}
+
 static struct pb_prof_thread *add(struct pb_prof_process *p, pid_t tid, const char *name,
                                   uint64_t since_ns, struct pb_recording *rec)
 {
@@ -112,6 +135,10 @@ static struct pb_prof_thread *add(struct pb_prof_process *p, pid_t tid, const ch
 
     snprintf(path, sizeof path, "%d/schedstat", (int)tid);
     fd = openat(p->task, path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && !is_affordable(fd)) {
+        close(fd);
+        return NULL;
+    }
     if (fd < 0)
         return NULL;
     if (p->nthreads == p->cap) {
@@ -128,7 +155,7 @@ static struct pb_prof_thread *add(struct pb_prof_process *p, pid_t tid, const ch
  * Takes a thread state over, the innermost first where the C stack does not tell: who has the GIL,
  * then the younger. Only a thread with one state, the same as before, may still be where it was.
  */
-static void take_part(struct pb_prof_thread *t, const struct pb_py_thread *py)
+static void adopt_state(struct pb_prof_thread *t, const struct pb_py_thread *py)
 {
     size_t at = 0;
 
@@ -186,7 +213,7 @@ static void list_python(struct pb_prof_process *p, const pid_t *tids, size_t nti
             t = add(p, tid, name_of(p->pid, tid, &py.v[i], a), since_ns, rec);
         }
         if (t)
-            take_part(t, &py.v[i]);
+            adopt_state(t, &py.v[i]);
     }
 }
 
@@ -226,6 +253,37 @@ static uint64_t count_links(struct pb_prof_process *p)
     return fstat(p->task, &st) == 0 ? st.st_nlink : 0;
 }
 
+/* After exec the interpreter is another one; false: it is starting, or there is none. */
+static bool follow_exec(struct pb_prof_process *p, const struct pb_proc_stat *st)
+{
+    struct pb_err ignored = {0};
+
+    if (st->code != p->code || st->stack != p->stack)
+        forget_program(p);
+    return p->located || locate(p, &ignored) == 0;
+}
+
+static void list_threads(struct pb_prof_process *p, const struct pb_sampler_opts *o,
+                         const pid_t *tids, size_t ntids, uint64_t since_ns,
+                         struct pb_recording *rec)
+{
+    struct pb_arena arena = PB_ARENA_INIT;
+
+    if (++p->refreshes % FORGET_AFTER == 0 || p->codes.arena.bytes > CODES_BYTES) {
+        pb_py_codes_finish(&p->codes);
+        pb_py_codes_init(&p->codes, &p->mem, &p->loc.layout);
+    }
+    for (size_t i = 0; i < p->nthreads; i++)
+        p->threads[i].listed = false;
+    list_python(p, tids, ntids, since_ns, &arena, rec);
+    if (o->native) {
+        list_others(p, tids, ntids, since_ns, &arena, rec);
+        refresh_native(p);
+    }
+    drop_unlisted(p);
+    pb_arena_finish(&arena);
+}
+
 void pb_prof_refresh(struct pb_prof_process *p, const struct pb_sampler_opts *o, uint64_t now,
                      uint64_t since_ns, struct pb_recording *rec)
 {
@@ -236,7 +294,8 @@ void pb_prof_refresh(struct pb_prof_process *p, const struct pb_sampler_opts *o,
     pid_t *tids;
     int ntids;
 
-    if (!p->stale && nlink == p->nlink && now - p->refreshed_ns < REFRESH_NS)
+    if (!p->stale && nlink == p->nlink &&
+        now - p->refreshed_ns < (o->rate < SLOW_HZ ? REFRESH_SLOW_NS : REFRESH_NS))
         return;
     if (pb_proc_stat(&st, p->pid, p->pid, &ignored) < 0 || st.state == 'Z' || st.state == 'X' ||
         (ntids = pb_proc_threads(p->pid, &arena, &tids, &ignored)) < 0) {
@@ -245,18 +304,8 @@ void pb_prof_refresh(struct pb_prof_process *p, const struct pb_sampler_opts *o,
         return;
     }
     p->stopped = st.state == 'T' || st.state == 't';
-    if (++p->refreshes % FORGET_AFTER == 0) {
-        pb_py_codes_finish(&p->codes);
-        pb_py_codes_init(&p->codes, &p->mem, &p->loc.layout);
-    }
-    for (size_t i = 0; i < p->nthreads; i++)
-        p->threads[i].listed = false;
-    list_python(p, tids, (size_t)ntids, since_ns, &arena, rec);
-    if (o->native) {
-        list_others(p, tids, (size_t)ntids, since_ns, &arena, rec);
-        refresh_native(p);
-    }
-    drop_unlisted(p);
+    if (follow_exec(p, &st))
+        list_threads(p, o, tids, (size_t)ntids, since_ns, rec);
     p->stale = false;
     p->nlink = nlink;
     p->refreshed_ns = now;

@@ -1,6 +1,6 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "profile/internal.h"
@@ -84,25 +84,34 @@ static bool read_light(const struct pb_capture_opts *o, struct pb_prof_thread *t
     return false;
 }
 
-/* A stack that goes through several interpreters has to be put together: the reader of all does. */
+/*
+ * A stack that goes through several interpreters has to be put together: the reader of all does.
+ * Of a thread that runs and may not be held, C frames are not known; its Python frames are.
+ */
 static void capture(const struct pb_capture_opts *o, struct pb_prof_thread *t,
                     struct pb_tstates tstates, struct pb_arena *a, struct pb_capture *c)
 {
-    bool light = !o->native && tstates.n == 1;
+    bool never = o->pause == PB_PAUSE_NEVER;
 
-    if (light && read_light(o, t, tstates, a, c))
+    if (!o->native && tstates.n == 1) {
+        if (read_light(o, t, tstates, a, c))
+            return;
+        if (never) {
+            c->torn = true;
+            return;
+        }
+    }
+    pb_capture_thread(o, t->tid, tstates, a, c);
+    if (!c->torn || !o->native || !never || tstates.n != 1)
         return;
-    if (light && o->pause == PB_PAUSE_NEVER)
-        c->torn = true;
-    else
-        pb_capture_thread(o, t->tid, tstates, a, c);
+    c->torn = !read_light(o, t, tstates, a, c);
+    c->native_note = "running: needs a pause";
 }
 
 static bool waits_gil(const struct pb_prof_thread *t, const struct pb_proc_wait *wait)
 {
     for (size_t i = 0; i < t->npy; i++)
-        if (t->py[i].gil && wait->blocked && wait->nr == SYS_futex &&
-            wait->args[0] >= t->py[i].gil && wait->args[0] - t->py[i].gil < PB_PY_GIL_SIZE)
+        if (pb_py_wants_gil(&t->py[i], wait))
             return true;
     return false;
 }
@@ -139,32 +148,49 @@ static uint32_t torn_node(const struct pb_prof_process *p, struct pb_recording *
     return pb_stacks_child(&rec->stacks, p->root, &torn);
 }
 
-static uint32_t whole_node(struct pb_prof_process *p, const struct pb_snapshot_opts *so,
-                           struct pb_work *w, bool by_function, struct pb_arena *a,
-                           struct pb_recording *rec)
+/* Where C frames are not known, or do not reach the thread's start, a frame at the root says so. */
+static uint32_t root_of(const struct pb_prof_process *p, const struct pb_thread *thread,
+                        struct pb_recording *rec)
+{
+    struct pb_prof_frame partial = {.file = "", .native = true};
+    char text[160];
+
+    if (!thread->note)
+        return p->root;
+    rec->partial++;
+    snprintf(text, sizeof text, "<partial: %s>", thread->note);
+    partial.func = text;
+    return pb_stacks_child(&rec->stacks, p->root, &partial);
+}
+
+static uint32_t node_of_stack(struct pb_prof_process *p, const struct pb_snapshot_opts *so,
+                              struct pb_work *w, bool by_function, struct pb_arena *a,
+                              struct pb_recording *rec)
 {
     struct pb_thread thread = {0};
 
     if (so->native)
         pb_build_native(p->native, w, 1, a);
     pb_build_frames(&p->codes, so, w, a, &thread);
-    return pb_stacks_add(&rec->stacks, p->root, &thread, by_function);
+    return pb_stacks_add(&rec->stacks, root_of(p, &thread, rec), &thread, by_function);
 }
 
 bool pb_prof_read(struct pb_prof_process *p, struct pb_prof_thread *t,
                   const struct pb_sampler_opts *o, struct pb_recording *rec)
 {
     struct pb_snapshot_opts so = {.all = true, .native = o->native && p->native,
-                                  .max_frames = DEPTH_MAX};
+                                  .max_frames = o->max_frames ? o->max_frames : DEPTH_MAX};
     struct pb_capture_opts co = {.pid = p->pid, .mem = &p->mem, .py = &p->loc.layout,
                                  .maps = p->fresh.n ? &p->fresh : &p->maps,
                                  .pause = o->no_pause ? PB_PAUSE_NEVER : PB_PAUSE_ONE,
-                                 .native = so.native};
+                                 .native = so.native,
+                                 .tracer = p->tracer};
     struct pb_arena arena = PB_ARENA_INIT;
     const struct pb_py_thread *parts[PB_PROF_PARTS];
     uint64_t tstates[PB_PROF_PARTS];
     struct pb_work w = {.tid = t->tid, .py = parts, .tstates = tstates, .npy = t->npy};
     bool whole = false;
+    double held_us = 0;
 
     for (size_t i = 0; i < t->npy; i++) {
         parts[i] = &t->py[i];
@@ -173,13 +199,16 @@ bool pb_prof_read(struct pb_prof_process *p, struct pb_prof_thread *t,
     pb_build_limits(so.max_frames, &co.head, &co.tail);
     for (int i = 0; i < RECAPTURES && !whole && !w.capture.gone; i++) {
         capture(&co, t, pb_work_tstates(&w), &arena, &w.capture);
+        held_us += w.capture.pause_us;
         whole = !w.capture.gone && pb_build_codes(&p->codes, &co, &w, &arena);
     }
+    w.capture.pause_us = held_us;
+    p->held_us = held_us > p->held_us ? held_us : p->held_us;
     if (!w.capture.gone) {
         w.capture.torn |= !whole;
         note(p, t, &w.capture, rec);
         t->last.node = w.capture.torn ? torn_node(p, rec)
-                                      : whole_node(p, &so, &w, o->by_function, &arena, rec);
+                                      : node_of_stack(p, &so, &w, o->by_function, &arena, rec);
     }
     pb_arena_finish(&arena);
     return !w.capture.gone;

@@ -17,6 +17,7 @@ void pb_recording_finish(struct pb_recording *r)
     pb_stacks_finish(&r->stacks);
     free(r->threads);
     free(r->entries);
+    free(r->before);
     memset(r, 0, sizeof *r);
 }
 
@@ -28,6 +29,7 @@ void pb_recording_clear(struct pb_recording *r)
     }
     r->nentries = 0;
     r->ticks = r->missed = r->samples = r->torn = r->reads = r->stops = 0;
+    r->partial = r->left_out = 0;
     r->pause_us = 0;
     r->cpu_ns = r->length_ns = 0;
     r->has_idle = r->full = false;
@@ -55,13 +57,14 @@ void pb_recording_add(struct pb_recording *r, const struct pb_rec_sample *sample
 {
     struct pb_rec_thread *t = &r->threads[sample->thread];
     struct pb_rec_sample *last = t->latest ? &r->entries[t->latest - 1] : NULL;
+    uint32_t count = sample->count ? sample->count : 1;
 
-    r->samples++;
-    r->torn += sample->torn;
+    r->samples += count;
+    r->torn += sample->torn ? count : 0;
     t->ran |= sample->on_cpu;
     if (last && same(last, sample)) {
         last->weight_ns += sample->weight_ns;
-        last->count++;
+        last->count += count;
         return;
     }
     if (r->nentries >= PB_RECORDING_MAX) {
@@ -73,7 +76,7 @@ void pb_recording_add(struct pb_recording *r, const struct pb_rec_sample *sample
         r->entries = pb_alloc_resize(r->entries, r->entries_cap * sizeof *r->entries);
     }
     r->entries[r->nentries] = *sample;
-    r->entries[r->nentries].count = 1;
+    r->entries[r->nentries].count = count;
     t->latest = ++r->nentries;
 }
 
@@ -88,22 +91,24 @@ static bool thread_wanted(const struct pb_rec_thread *t, const struct pb_rec_fil
            regexec(f->threads, number, 0, NULL, 0) == 0;
 }
 
-static bool rests(const struct pb_rec_sample *e, const struct pb_rec_thread *t)
+static bool is_resting(const struct pb_rec_sample *e, const struct pb_rec_thread *t)
 {
     return !t->is_main && (e->state == PB_IDLE || !t->ran);
 }
 
-static size_t keep(struct pb_recording *r, const struct pb_rec_filter *f, const bool *wanted,
-                   bool idle, struct pb_rec_sample *out)
+/* Of `count` entries; `out` may be where they are. */
+static size_t copy_wanted(const struct pb_recording *r, const struct pb_rec_sample *from,
+                          size_t count, const struct pb_rec_filter *f, const bool *wanted,
+                          bool idle, struct pb_rec_sample *out)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < r->nentries; i++) {
-        const struct pb_rec_sample *e = &r->entries[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct pb_rec_sample *e = &from[i];
 
         if (!wanted[e->thread] || (f->gil && !e->holds_gil) || (f->cpu && !e->on_cpu))
             continue;
-        if (idle || f->gil || f->cpu || !rests(e, &r->threads[e->thread]))
+        if (idle || f->gil || f->cpu || !is_resting(e, &r->threads[e->thread]))
             out[n++] = *e;
     }
     return n;
@@ -119,11 +124,14 @@ void pb_recording_filter(struct pb_recording *r, const struct pb_rec_filter *f)
         wanted[i] = thread_wanted(&r->threads[i], f);
         r->threads[i].latest = 0;
     }
-    n = keep(r, f, wanted, f->idle, out);
+    n = copy_wanted(r, r->entries, r->nentries, f, wanted, f->idle, out);
     if (!n && !f->idle && !f->gil && !f->cpu) {
-        n = keep(r, f, wanted, true, out);
+        n = copy_wanted(r, r->entries, r->nentries, f, wanted, true, out);
         r->has_idle = n > 0;
     }
+    if (r->nbefore)
+        r->nbefore = copy_wanted(r, r->before, r->nbefore, f, wanted, f->idle || r->has_idle,
+                                 r->before);
     free(wanted);
     free(r->entries);
     r->entries = out;
@@ -131,18 +139,35 @@ void pb_recording_filter(struct pb_recording *r, const struct pb_rec_filter *f)
     r->nentries = n;
 }
 
+static uint64_t scaled(const struct pb_recording *r, uint64_t ns)
+{
+    return (uint64_t)((double)ns * r->before_scale + 0.5);
+}
+
+static void add_up(const struct pb_stacks *s, const uint64_t *self, uint64_t *total)
+{
+    for (size_t i = s->nnodes; i-- > 0;) {
+        total[i] += self[i];
+        if (i)
+            total[s->nodes[i].parent] += total[i];
+    }
+}
+
 void pb_recording_sums(const struct pb_recording *r, uint64_t *self, uint64_t *total)
 {
     for (size_t i = 0; i < r->nentries; i++)
         self[r->entries[i].node] += r->entries[i].weight_ns;
-    for (size_t i = r->stacks.nnodes; i-- > 0;) {
-        total[i] += self[i];
-        if (i)
-            total[r->stacks.nodes[i].parent] += total[i];
-    }
+    add_up(&r->stacks, self, total);
 }
 
-static int by_place(const void *x, const void *y)
+void pb_recording_sums_before(const struct pb_recording *r, uint64_t *self, uint64_t *total)
+{
+    for (size_t i = 0; i < r->nbefore; i++)
+        self[r->before[i].node] += scaled(r, r->before[i].weight_ns);
+    add_up(&r->stacks, self, total);
+}
+
+static int by_location(const void *x, const void *y)
 {
     const struct pb_rec_leaf *a = x, *b = y;
     uint64_t ka = (uint64_t)a->node << 32 | a->thread, kb = (uint64_t)b->node << 32 | b->thread;
@@ -156,17 +181,17 @@ size_t pb_recording_leaves(const struct pb_recording *r, struct pb_arena *a,
                            struct pb_rec_leaf **ret)
 {
     struct pb_rec_leaf *v = PB_NEW_N(a, struct pb_rec_leaf, r->nentries + 1);
-    size_t n = 0;
+    size_t count = r->nentries, n = 0;
 
-    for (size_t i = 0; i < r->nentries; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct pb_rec_sample *e = &r->entries[i];
 
         v[i] = (struct pb_rec_leaf){e->node, e->thread, e->state, e->on_cpu, e->holds_gil,
                                     e->waits_gil, e->weight_ns, e->count};
     }
-    qsort(v, r->nentries, sizeof *v, by_place);
-    for (size_t i = 0; i < r->nentries; i++) {
-        if (n && by_place(&v[n - 1], &v[i]) == 0) {
+    qsort(v, count, sizeof *v, by_location);
+    for (size_t i = 0; i < count; i++) {
+        if (n && by_location(&v[n - 1], &v[i]) == 0) {
             v[n - 1].weight_ns += v[i].weight_ns;
             v[n - 1].count += v[i].count;
         } else {

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "host/alloc.h"
+#include "host/rank.h"
 #include "host/secret.h"
 #include "profile/internal.h"
 #include "unwind/stop.h"
@@ -20,6 +21,8 @@
 /* Shares of the interval by which a tick comes earlier or later: a loop of the same pace as the
  * sampler is not met at the same place each time. */
 #define JITTER 0.2
+/* Looks that tell for how long threads are held. */
+#define HELD_LOOKS 32
 
 struct refused {
     pid_t pid;
@@ -36,6 +39,7 @@ struct pb_sampler {
     uint64_t cpu_at_start;
     uint64_t random;
     struct pb_recording rec;
+    struct pb_tracer tracer;
 };
 
 /* One descriptor a thread: as many as may be had. */
@@ -59,49 +63,84 @@ static const char *command_of(pid_t pid, struct pb_arena *a)
     return text ? pb_secret_command(words, words ? len : 0, text, a) : "";
 }
 
+static bool is_watched(const struct pb_sampler *s, pid_t pid)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->processes[i]->pid == pid)
+            return true;
+    return false;
+}
+
+/* The clocks of the recording start now. */
+static void begin(struct pb_sampler *s)
+{
+    s->rec.started_ns = pb_clock_wall_ns();
+    s->cpu_at_start = pb_clock_work_ns();
+    s->started_ns = s->ticked_ns = s->due_ns = pb_clock_ns();
+}
+
+/* "rank 3, process 4242": what stands at the root for it. */
+static uint32_t root_of(struct pb_sampler *s, pid_t pid)
+{
+    struct pb_arena a = PB_ARENA_INIT;
+    struct pb_prof_frame f = {.file = command_of(pid, &a)};
+    long rank, world;
+    uint32_t node;
+
+    pb_rank_read(pid, &a, &rank, &world);
+    f.func = rank < 0 ? pb_arena_printf(&a, "process %d", (int)pid)
+                      : pb_arena_printf(&a, "rank %ld, process %d", rank, (int)pid);
+    node = pb_stacks_child(&s->rec.stacks, 0, &f);
+    pb_arena_finish(&a);
+    return node;
+}
+
 static void attach(struct pb_sampler *s, struct pb_prof_process *p)
 {
     p->stale = true;
-    if (s->opts.children) {
-        struct pb_arena a = PB_ARENA_INIT;
-        struct pb_prof_frame f = {pb_arena_printf(&a, "process %d", (int)p->pid),
-                                  command_of(p->pid, &a), 0, false};
-
-        p->root = pb_stacks_child(&s->rec.stacks, 0, &f);
-        pb_arena_finish(&a);
-    }
+    p->tracer = &s->tracer;
+    if (s->opts.by_process)
+        p->root = root_of(s, p->pid);
     s->processes = pb_alloc_resize(s->processes, (s->n + 1) * sizeof *s->processes);
     s->processes[s->n++] = p;
     s->opened++;
 }
 
-int pb_sampler_open(struct pb_sampler **ret, pid_t pid, const char *hint,
-                    const struct pb_sampler_opts *o, struct pb_err *err)
+struct pb_sampler *pb_sampler_create(const struct pb_sampler_opts *o)
 {
-    struct pb_prof_process *p;
-    struct pb_sampler *s;
+    struct pb_sampler *s = pb_alloc_resize(NULL, sizeof *s);
 
-    if (pb_prof_open(&p, pid, hint, err) < 0)
-        return -1;
     raise_limit();
-    s = pb_alloc_resize(NULL, sizeof *s);
     memset(s, 0, sizeof *s);
     s->opts = *o;
     pb_recording_init(&s->rec);
-    attach(s, p);
-    s->rec.pid = pid;
     s->rec.rate = o->rate;
-    s->rec.python = pb_arena_strdup(&s->rec.stacks.arena, p->loc.version);
-    s->rec.command = command_of(pid, &s->rec.stacks.arena);
-    s->rec.started_ns = pb_clock_wall_ns();
-    s->cpu_at_start = pb_clock_work_ns();
-    s->started_ns = s->ticked_ns = s->due_ns = pb_clock_ns();
+    s->rec.python = s->rec.command = "";
+    begin(s);
     s->random = s->started_ns | 1;
-    *ret = s;
+    return s;
+}
+
+int pb_sampler_add(struct pb_sampler *s, pid_t pid, const char *hint, struct pb_err *err)
+{
+    struct pb_prof_process *p;
+
+    if (is_watched(s, pid))
+        return 0;
+    if (pb_prof_open(&p, pid, hint, err) < 0)
+        return -1;
+    attach(s, p);
+    if (s->n == 1) {
+        s->rec.pid = pid;
+        s->rec.python = pb_arena_strdup(&s->rec.stacks.arena, p->loc.version);
+        s->rec.command = command_of(pid, &s->rec.stacks.arena);
+    }
+    if (!s->rec.ticks)
+        begin(s); /* what opening took is no part of the recording */
     return 0;
 }
 
-void pb_sampler_close(struct pb_sampler *s)
+void pb_sampler_destroy(struct pb_sampler *s)
 {
     if (!s)
         return;
@@ -111,14 +150,6 @@ void pb_sampler_close(struct pb_sampler *s)
     free(s->refused);
     pb_recording_finish(&s->rec);
     free(s);
-}
-
-static bool is_watched(const struct pb_sampler *s, pid_t pid)
-{
-    for (size_t i = 0; i < s->n; i++)
-        if (s->processes[i]->pid == pid)
-            return true;
-    return false;
 }
 
 static int tries_of(struct pb_sampler *s, pid_t pid)
@@ -179,6 +210,26 @@ static void sample(struct pb_sampler *s, struct pb_prof_process *p, struct pb_pr
     pb_recording_add(&s->rec, &t->last);
 }
 
+/*
+ * Between two looks a process is left alone for so long that no thread is held for more than its
+ * share of the time. For how long follows from many looks, so that it does not hang on what the
+ * threads did at the last one: the next samples stand for the time between, and shares stay true.
+ */
+static void sample_all(struct pb_sampler *s, struct pb_prof_process *p)
+{
+    if (pb_clock_ns() < p->rest_ns) {
+        s->rec.left_out++;
+        return;
+    }
+    p->held_us = 0;
+    for (size_t i = 0; i < p->nthreads; i++)
+        sample(s, p, &p->threads[i]);
+    p->looks += p->looks < HELD_LOOKS;
+    p->held_mean_us += (p->held_us - p->held_mean_us) / p->looks;
+    p->rest_ns = pb_clock_ns() + (uint64_t)(p->held_mean_us * 1000 *
+                                            (100.0 / PB_SAMPLER_HELD_PERCENT - 1));
+}
+
 static void next_due(struct pb_sampler *s, uint64_t now)
 {
     double period = 1e9 / s->opts.rate, share;
@@ -211,8 +262,7 @@ bool pb_sampler_tick(struct pb_sampler *s)
         if (p->ended)
             continue;
         living = true;
-        for (size_t k = 0; k < p->nthreads; k++)
-            sample(s, p, &p->threads[k]);
+        sample_all(s, p);
     }
     s->rec.ticks += living;
     s->ticked_ns = now;
@@ -220,11 +270,16 @@ bool pb_sampler_tick(struct pb_sampler *s)
     return living;
 }
 
+uint64_t pb_sampler_due(const struct pb_sampler *s)
+{
+    return s->due_ns;
+}
+
 void pb_sampler_sleep(struct pb_sampler *s)
 {
-    struct timespec until = {(time_t)(s->due_ns / 1000000000u), (long)(s->due_ns % 1000000000u)};
+    struct timespec until = pb_clock_timespec(s->due_ns);
 
-    pb_stop_tidy();
+    pb_stop_release_abandoned(&s->tracer);
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
@@ -233,6 +288,14 @@ struct pb_recording *pb_sampler_recording(struct pb_sampler *s)
     s->rec.length_ns = pb_clock_ns() - s->started_ns;
     s->rec.cpu_ns = pb_clock_work_ns() - s->cpu_at_start;
     return &s->rec;
+}
+
+void pb_sampler_take(struct pb_sampler *s, struct pb_recording *ret)
+{
+    pb_sampler_recording(s);
+    s->rec.processes = s->opened;
+    *ret = s->rec;
+    pb_recording_init(&s->rec);
 }
 
 void pb_sampler_restart(struct pb_sampler *s)
@@ -249,7 +312,10 @@ void pb_sampler_restart(struct pb_sampler *s)
                 s->processes[i]->threads[k].sampled_ns = now;
 }
 
-size_t pb_sampler_processes(const struct pb_sampler *s)
+void pb_sampler_by_function(struct pb_sampler *s, bool by_function)
 {
-    return s->opened;
+    s->opts.by_function = by_function;
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t k = 0; k < s->processes[i]->nthreads; k++)
+            s->processes[i]->threads[k].known = false; /* also of what sleeps */
 }

@@ -3,16 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "host/alloc.h"
 
 #define FIRST_SLOTS 1024
+/* Of the empty stack; what follows from it is in files of history. */
+#define ROOT_ID PB_HASH_SEED
 
 void pb_stacks_init(struct pb_stacks *s)
 {
     memset(s, 0, sizeof *s);
     s->nodes_cap = 256;
     s->nodes = pb_alloc_resize(NULL, s->nodes_cap * sizeof *s->nodes);
-    s->nodes[s->nnodes++] = (struct pb_prof_node){0, UINT32_MAX};
+    s->nodes[s->nnodes++] = (struct pb_prof_node){0, UINT32_MAX, ROOT_ID};
 }
 
 void pb_stacks_finish(struct pb_stacks *s)
@@ -33,21 +36,26 @@ static uint64_t mix(uint64_t h, uint64_t v)
 
 static uint64_t hash_text(uint64_t h, const char *s)
 {
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 0x100000001b3u;
-    return mix(h, 0);
+    return mix(pb_hash_text(h, s), 0);
 }
 
 static uint64_t hash_frame(const struct pb_prof_frame *f)
 {
-    uint64_t h = hash_text(hash_text(0xcbf29ce484222325u, f->func), f->file);
+    uint64_t h = hash_text(hash_text(PB_HASH_SEED, f->func), f->file);
 
     return mix(h, (uint64_t)f->lineno * 2 + f->native);
 }
 
 static uint64_t hash_node(const struct pb_prof_node *n)
 {
-    return mix(mix(0xcbf29ce484222325u, n->parent), n->frame);
+    return mix(mix(PB_HASH_SEED, n->parent), n->frame);
+}
+
+static uint64_t id_of(uint64_t parent, const struct pb_prof_frame *f)
+{
+    uint64_t id = mix(mix(parent, hash_frame(f)), 1);
+
+    return id ? id : 1;
 }
 
 static bool same_frame(const struct pb_prof_frame *x, const struct pb_prof_frame *y)
@@ -104,7 +112,7 @@ static uint32_t frame_number(struct pb_stacks *s, const struct pb_prof_frame *f)
 
 uint32_t pb_stacks_child(struct pb_stacks *s, uint32_t parent, const struct pb_prof_frame *frame)
 {
-    struct pb_prof_node node = {parent, frame_number(s, frame)};
+    struct pb_prof_node node = {parent, frame_number(s, frame), 0};
     size_t i;
 
     if (node.frame == UINT32_MAX)
@@ -125,6 +133,7 @@ uint32_t pb_stacks_child(struct pb_stacks *s, uint32_t parent, const struct pb_p
         s->nodes_cap *= 2;
         s->nodes = pb_alloc_resize(s->nodes, s->nodes_cap * sizeof *s->nodes);
     }
+    node.id = id_of(s->nodes[parent].id, frame);
     s->nodes[s->nnodes] = node;
     s->by_node.slot[i] = (uint32_t)s->nnodes + 1;
     return (uint32_t)s->nnodes++;

@@ -9,6 +9,8 @@
  *
  * A stack is the number of its innermost node; node 0 is the root and has no frame. Parents have
  * lower numbers than their children, so that one pass from the last to the first node sums up.
+ * A node's id is a hash of its frames down to the root: the same stack has the same id in every
+ * process, on every machine and for ever, so that rows written on different days can be joined.
  */
 #ifndef PB_PROFILE_STACKS_H
 #define PB_PROFILE_STACKS_H
@@ -29,6 +31,7 @@ struct pb_prof_frame {
 
 struct pb_prof_node {
     uint32_t parent, frame;
+    uint64_t id; /* never 0 */
 };
 
 /* Open addressing over the numbers of a table's entries, shifted by one; 0 is free. */

@@ -49,6 +49,11 @@ void pb_print_init(struct pb_print *p, int fd)
     };
 }
 
+void pb_print_measure(struct pb_print *p)
+{
+    p->width = p->is_terminal ? terminal_width(p->fd) : 0;
+}
+
 void pb_print_finish(struct pb_print *p)
 {
     if (p)
@@ -94,6 +99,18 @@ void pb_print_style(struct pb_print *p, enum pb_style style)
 {
     if (p->colour)
         pb_buf_puts(&p->buf, codes[style]);
+}
+
+void pb_print_foreign(struct pb_print *p, const char *data, size_t len)
+{
+    struct pb_text_tail tail = {.len = 0};
+
+    if (!p->is_terminal) {
+        pb_buf_add(&p->buf, data, len);
+        return;
+    }
+    pb_text_stream(&tail, data, len, &p->buf);
+    pb_text_stream(&tail, NULL, 0, &p->buf);
 }
 
 static void print_clean(struct pb_print *p, enum pb_style style, const char *clean)

@@ -33,6 +33,8 @@ struct pb_print {
 };
 
 void pb_print_init(struct pb_print *p, int fd);
+/* The terminal may have another width by now. */
+void pb_print_measure(struct pb_print *p);
 void pb_print_finish(struct pb_print *p);
 /* Writes what was collected. A reader that went away is no error, see broken. */
 int pb_print_flush(struct pb_print *p, struct pb_err *err);
@@ -56,13 +58,17 @@ void pb_print_text(struct pb_print *p, enum pb_style style, const char *s);
 void pb_print_cell(struct pb_print *p, enum pb_style style, const char *s, size_t width,
                    bool right);
 
+/*
+ * A whole text that another machine or another user's process has made, JSON for programs: as it
+ * is, but on a terminal, which it may not drive.
+ */
+void pb_print_foreign(struct pb_print *p, const char *data, size_t len);
+
 /* Colour on and off, nothing when colours are off; end with PB_PLAIN. */
 void pb_print_style(struct pb_print *p, enum pb_style style);
 
 /* Copy of s as pb_print_text shows it. */
 char *pb_text_clean(struct pb_arena *a, const char *s);
-/* Whole lines that another node made for a terminal: newlines, tabs and colours pass. */
-void pb_text_lines(const char *text, struct pb_buf *ret);
 /*
  * The same for lines that come in pieces: newlines and tabs pass, line ends of CSV as newlines. A
  * character that is cut in two waits in the tail, which starts zeroed, for the next piece; len 0

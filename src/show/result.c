@@ -1,16 +1,13 @@
 #include "show/result.h"
 
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "host/json.h"
+#include "show/value_text.h"
+#include "show/widths.h"
 
 #define SEPARATOR 3 /* " | " */
 #define TITLE_MIN 10
-#define DIGITS_MAX 15
-#define DIGITS_SHOWN 4
 
 struct pb_result_column {
     const char *title;
@@ -29,98 +26,6 @@ void pb_result_finish(struct pb_result *r)
     *r = (struct pb_result){0};
 }
 
-/*
- * Four digits are what people compare; JSON, CSV and Parquet have all of them. What is before the
- * point stays whole: a number of seconds since 1970 is of no use otherwise.
- */
-static const char *real_text(struct pb_arena *a, double d)
-{
-    char text[40];
-    const char *e;
-    int power, behind;
-
-    snprintf(text, sizeof text, "%.*e", DIGITS_SHOWN - 1, d);
-    e = strchr(text, 'e');
-    power = e ? (int)strtol(e + 1, NULL, 10) : 0;
-    if (!e || power < -5 || power >= DIGITS_MAX) {
-        snprintf(text, sizeof text, "%.*g", DIGITS_SHOWN, d);
-        return pb_arena_strdup(a, text);
-    }
-    /* One digit behind the point tells it from a whole number. */
-    behind = DIGITS_SHOWN - 1 - power;
-    if (behind < 1)
-        behind = d == (double)(int64_t)d;
-    snprintf(text, sizeof text, "%.*f", behind, d);
-    for (size_t len = strlen(text); behind > 0 && text[len - 1] == '0' && text[len - 2] != '.';
-         len--)
-        text[len - 1] = '\0';
-    return pb_arena_strdup(a, text);
-}
-
-static void write_value(struct pb_buf *b, struct pb_arena *a, const struct pb_json *v)
-{
-    switch (v->type) {
-    case PB_J_REAL:
-        pb_buf_puts(b, real_text(a, v->v.d));
-        break;
-    case PB_J_NULL:
-        pb_buf_puts(b, "null");
-        break;
-    case PB_J_BOOL:
-        pb_json_bool(b, v->v.b);
-        break;
-    case PB_J_STRING:
-        pb_json_string(b, v->s);
-        break;
-    case PB_J_ARRAY:
-    case PB_J_OBJECT:
-        pb_buf_putc(b, v->type == PB_J_ARRAY ? '[' : '{');
-        for (size_t i = 0; i < v->n; i++) {
-            pb_buf_puts(b, i ? ", " : "");
-            if (v->type == PB_J_OBJECT) {
-                pb_json_string(b, v->items[i].key);
-                pb_buf_puts(b, ": ");
-            }
-            write_value(b, a, &v->items[i]);
-        }
-        pb_buf_putc(b, v->type == PB_J_ARRAY ? ']' : '}');
-        break;
-    default:
-        pb_buf_add(b, v->s, v->len);
-    }
-}
-
-static const char *nested_text(struct pb_arena *a, const struct pb_json *v)
-{
-    struct pb_buf b = PB_BUF_INIT;
-    const char *text;
-
-    write_value(&b, a, v);
-    text = pb_text_clean(a, b.data);
-    pb_buf_finish(&b);
-    return text;
-}
-
-/* "2026-01-02T03:04:05.120000Z" as people write it: a blank, no zeros at the end. */
-static const char *time_text(struct pb_arena *a, const char *iso)
-{
-    char *text = pb_arena_strdup(a, iso);
-    char *t = strchr(text, 'T'), *dot = strchr(text, '.'), *last;
-    size_t digits;
-
-    if (t)
-        *t = ' ';
-    if (!dot)
-        return text;
-    digits = strspn(dot + 1, "0123456789");
-    last = dot + digits;
-    while (last > dot && *last == '0')
-        last--;
-    last += last > dot;
-    memmove(last, dot + 1 + digits, strlen(dot + 1 + digits) + 1);
-    return text;
-}
-
 static const char *cell_text(struct pb_arena *a, const struct pb_result_column *c,
                              const struct pb_json *v)
 {
@@ -132,11 +37,11 @@ static const char *cell_text(struct pb_arena *a, const struct pb_result_column *
     case PB_J_INT:
         return pb_arena_strndup(a, v->s, v->len);
     case PB_J_REAL:
-        return real_text(a, v->v.d);
+        return pb_show_real(a, v->v.d);
     case PB_J_STRING:
-        return pb_text_clean(a, c->time ? time_text(a, v->s) : v->s);
+        return pb_text_clean(a, c->time ? pb_show_time(a, v->s) : v->s);
     default:
-        return nested_text(a, v);
+        return pb_show_nested(a, v);
     }
 }
 
@@ -178,6 +83,12 @@ static const char *shorten(struct pb_arena *a, const char *s, size_t width)
                                              : pb_text_end(a, s, width);
 }
 
+/* A number without its end is another number, and a time says nothing without it. */
+static bool is_exact(const struct pb_result_column *c)
+{
+    return c->number || c->time;
+}
+
 /* cells NULL: the titles. Both are clean already, and there may be millions. */
 static void table_line(struct pb_result *r, const char *const *cells)
 {
@@ -187,7 +98,8 @@ static void table_line(struct pb_result *r, const char *const *cells)
         const char *s = cells ? cells[c] : r->columns[c].title;
         size_t width = pb_text_width(s);
 
-        if (width > r->columns[c].width && (r->out->width || width > r->widest)) {
+        if (width > r->columns[c].width && !(cells && is_exact(&r->columns[c])) &&
+            (r->out->width || width > r->widest)) {
             s = shorten(&a, s, r->columns[c].width);
             width = pb_text_width(s);
         }
@@ -223,56 +135,27 @@ static void table_head(struct pb_result *r)
     pb_print_puts(r->out, "\n");
 }
 
-static size_t capped(const struct pb_result_column *c, size_t cap)
-{
-    size_t title = pb_text_width(c->title);
-    size_t least = title < TITLE_MIN ? title : TITLE_MIN;
-
-    cap = cap > least ? cap : least;
-    return c->width < cap ? c->width : cap;
-}
-
 /* The widest columns give way, down to where all lines fit. */
-static void fit(struct pb_result *r)
-{
-    size_t limit = pb_print_width(r->out), low = 1, high = 1;
-    size_t gaps = (r->ncolumns - 1) * SEPARATOR, whole = gaps;
-
-    for (size_t c = 0; c < r->ncolumns; c++) {
-        high = r->columns[c].width > high ? r->columns[c].width : high;
-        whole += r->columns[c].width;
-    }
-    r->widest = limit;
-    if (whole <= limit)
-        return;
-    while (low < high) {
-        size_t cap = (low + high + 1) / 2, total = gaps;
-
-        for (size_t c = 0; c < r->ncolumns; c++)
-            total += capped(&r->columns[c], cap);
-        if (total <= limit)
-            low = cap;
-        else
-            high = cap - 1;
-    }
-    r->widest = low;
-    for (size_t c = 0; c < r->ncolumns; c++)
-        r->columns[c].width = capped(&r->columns[c], low);
-}
-
 static void measure(struct pb_result *r)
 {
+    size_t *widths = PB_NEW_N(&r->arena, size_t, 2 * r->ncolumns + 1), *mins = widths + r->ncolumns;
+
     for (size_t c = 0; c < r->ncolumns; c++) {
-        size_t width = pb_text_width(r->columns[c].title);
+        size_t title = pb_text_width(r->columns[c].title), widest = 0;
 
         for (size_t i = 0; i < r->nrows; i++) {
             size_t w = pb_text_width(r->cells[i * r->ncolumns + c]);
 
-            width = w > width ? w : width;
+            widest = w > widest ? w : widest;
         }
-        r->columns[c].width = width;
+        widths[c] = widest > title ? widest : title;
+        mins[c] = title < TITLE_MIN ? title : TITLE_MIN;
+        if (is_exact(&r->columns[c]) && widest > mins[c])
+            mins[c] = widest;
     }
-    fit(r);
+    r->widest = pb_widths_fit(widths, mins, r->ncolumns, SEPARATOR, pb_print_width(r->out));
+    for (size_t c = 0; c < r->ncolumns; c++)
+        r->columns[c].width = widths[c];
 }
 
 static void print_row(struct pb_result *r, const char *const *cells)
@@ -330,9 +213,11 @@ static int begin(struct pb_result *r, const struct pb_json *head, struct pb_err 
     r->ncolumns = columns->n;
     for (size_t i = 0; i < columns->n; i++) {
         const char *type = pb_json_str(&columns->items[i], "type", "");
+        const char *unit = pb_json_str(&columns->items[i], "unit", NULL);
+        const char *name = pb_json_str(&columns->items[i], "name", "");
 
-        r->columns[i].title =
-            pb_text_clean(&r->arena, pb_json_str(&columns->items[i], "name", ""));
+        r->columns[i].title = pb_text_clean(
+            &r->arena, unit ? pb_arena_printf(&r->arena, "%s [%s]", name, unit) : name);
         r->columns[i].time = strncmp(type, "TIMESTAMP", 9) == 0;
         r->columns[i].number = is_number(type);
     }
@@ -352,7 +237,7 @@ static void print_plan(struct pb_result *r, struct pb_arena *a, const struct pb_
     r->streaming = true;
 }
 
-static void take_row(struct pb_result *r, struct pb_arena *a, const struct pb_json *row)
+static void add_row(struct pb_result *r, struct pb_arena *a, const struct pb_json *row)
 {
     const char **cells;
 
@@ -397,7 +282,7 @@ int pb_result_line(struct pb_result *r, const char *line, size_t len, struct pb_
     } else if (value.type != PB_J_ARRAY || value.n != r->ncolumns) {
         rc = pb_err_set(err, PB_FAIL, "the node speaks another language");
     } else if (r->ncolumns) {
-        take_row(r, &a, &value);
+        add_row(r, &a, &value);
     }
     pb_arena_finish(&a);
     return rc;

@@ -4,15 +4,15 @@
  * Owns: the first rows of a result until their widths are known.
  * Threads: one.
  * Fails: when a line is not what a node sends.
- * Not here: asking (cli/nodelink.h), pagers and files (cli/outlet.h), JSON and CSV (the node).
+ * Not here: asking (cli/nodelink.h), pagers and files (cli/destination.h), JSON and CSV (the node).
  *
  *     func         | file                  | lineno
  *     -------------|-----------------------|-------
  *     forward_pass | /app/training_loop.py | 89
  *
- * Long cells are shortened so that lines fit the terminal, or a wide page in a pipe; numbers have
- * four digits. Widths come from the first PB_RESULT_HELD rows; what comes behind them is printed as
- * it arrives.
+ * Long cells are shortened so that lines fit the terminal, or a wide page in a pipe. Numbers have
+ * four digits; neither they nor times are cut. Widths come from the first PB_RESULT_HELD rows; what
+ * comes behind them is printed as it arrives.
  */
 #ifndef PB_SHOW_RESULT_H
 #define PB_SHOW_RESULT_H
@@ -24,7 +24,7 @@ enum { PB_RESULT_HELD = 10000 };
 struct pb_result {
     struct pb_print *out;
     bool markdown;
-    struct pb_arena arena; /* of the result that is being read */
+    struct pb_arena arena; /* memory of the result that is being read */
     struct pb_result_column *columns;
     size_t ncolumns;
     const char **cells; /* clean text, row by row */

@@ -7,6 +7,7 @@
 #ifndef PB_SHOW_STACK_H
 #define PB_SHOW_STACK_H
 
+#include "host/python/tree.h"
 #include "show/print.h"
 #include "unwind/snapshot.h"
 
@@ -15,27 +16,28 @@ void pb_stack_mask(struct pb_snapshot *s, struct pb_arena *a);
 /* verbose: full paths. Source lines are shown where the snapshot has them. */
 void pb_stack_text(struct pb_print *out, const struct pb_snapshot *s,
                    const struct pb_snapshot_opts *o, bool verbose);
-/* The same without a line about the process. */
+/* Writes the threads only, without a line about the process. */
 void pb_stack_text_threads(struct pb_print *out, const struct pb_snapshot *s, bool verbose);
-/* One line per snapshot. */
-void pb_stack_json(struct pb_buf *out, const struct pb_snapshot *s,
-                   const struct pb_snapshot_opts *o);
-/* Where a process stands in its tree: fields of an open object. */
-void pb_stack_json_family(struct pb_buf *out, const struct pb_tree_process *p);
 
-struct pb_stack_tree_opts {
-    bool json, verbose;
-    bool secrets; /* as they are, not as *** */
-    bool (*within)(pid_t pid, void *arg); /* which processes may be shown; NULL: all */
-    void *arg;
+/* A process with its stacks, or why there are none. */
+struct pb_stack_process {
+    const struct pb_tree_process *family; /* its place in a tree of processes; NULL: in none */
+    struct pb_snapshot *snapshot;         /* NULL: it could not be read, or is no Python */
+    struct pb_err err;
 };
 
+/* One line of JSON. */
+void pb_stack_json(struct pb_buf *out, const struct pb_stack_process *p,
+                   const struct pb_snapshot_opts *o);
 /*
- * The stacks of a process and of all that it started, as a tree; in JSON a line for each process,
- * in front of its children. Fails when none of them can be read.
+ * Such lines, which another node wrote, in the arena. Everything in them is that node's word:
+ * numbers out of range, missing fields and control characters do no harm.
  */
-int pb_stack_tree(struct pb_print *out, pid_t pid, const struct pb_snapshot_opts *o,
-                  const struct pb_stack_tree_opts *how, struct pb_err *err);
+int pb_stack_parse(const char *text, size_t len, struct pb_arena *a, struct pb_stack_process **ret,
+                   size_t *ret_n, struct pb_err *err);
+/* Processes as a tree, each in front of its children. */
+void pb_stack_tree_text(struct pb_print *out, const struct pb_stack_process *v, size_t n,
+                        bool verbose);
 /* The function of a native frame, or module+offset where there is no symbol. */
 const char *pb_stack_native_name(const struct pb_frame *f, struct pb_arena *a);
 /* How the interpreter was found and what was held for how long, to stderr. */

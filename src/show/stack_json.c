@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-#include "unwind/tree.h"
+#include "host/json_write.h"
+#include "host/python/tree.h"
 
 static void add_locals(struct pb_buf *out, const struct pb_frame *f)
 {
@@ -47,7 +48,7 @@ static void add_arguments(struct pb_buf *out, const struct pb_frame *f)
     pb_buf_putc(out, ']');
 }
 
-static void add_place(struct pb_buf *out, const struct pb_frame *f, bool source)
+static void add_location(struct pb_buf *out, const struct pb_frame *f, bool source)
 {
     add_number(out, "lineno", f->lineno, f->lineno > 0);
     add_number(out, "end_lineno", f->end_lineno, f->end_lineno > 0);
@@ -56,6 +57,7 @@ static void add_place(struct pb_buf *out, const struct pb_frame *f, bool source)
     if (source) {
         pb_json_key(out, "source");
         pb_json_string_or_null(out, f->source);
+        add_number(out, "indentation", f->indentation, f->source && f->indentation >= 0);
     }
     add_number(out, "interpreter", f->interpreter, !f->native);
 }
@@ -73,7 +75,7 @@ static void add_frame(struct pb_buf *out, const struct pb_frame *f,
     pb_json_string(out, f->native ? pb_stack_native_name(f, a) : f->func);
     pb_json_key(out, "file");
     pb_json_string_or_null(out, f->file ? f->file : f->module);
-    add_place(out, f, o->source);
+    add_location(out, f, o->source);
     pb_json_key(out, "frame_type");
     pb_json_string(out, f->native ? "native" : "python");
     if (f->native) {
@@ -136,7 +138,7 @@ static void add_thread(struct pb_buf *out, const struct pb_thread *t,
     pb_buf_puts(out, "]}");
 }
 
-void pb_stack_json_family(struct pb_buf *out, const struct pb_tree_process *p)
+static void add_family(struct pb_buf *out, const struct pb_tree_process *p)
 {
     add_number(out, "parent", p->parent, p->depth > 0);
     pb_json_key(out, "command");
@@ -145,18 +147,36 @@ void pb_stack_json_family(struct pb_buf *out, const struct pb_tree_process *p)
     add_number(out, "world_size", p->world_size, p->world_size >= 0);
 }
 
-void pb_stack_json(struct pb_buf *out, const struct pb_snapshot *s,
+/* One that could not be read, or is no Python but has some below it. */
+static void add_unread(struct pb_buf *out, const struct pb_stack_process *p)
+{
+    pb_buf_putc(out, '{');
+    pb_json_key(out, "pid");
+    pb_json_int(out, p->family->pid);
+    add_family(out, p->family);
+    pb_json_key(out, "error");
+    pb_json_string_or_null(out, p->family->is_python ? p->err.msg : NULL);
+    pb_json_key(out, "threads");
+    pb_buf_puts(out, "[]}\n");
+}
+
+void pb_stack_json(struct pb_buf *out, const struct pb_stack_process *p,
                    const struct pb_snapshot_opts *o)
 {
+    const struct pb_snapshot *s = p->snapshot;
     struct pb_arena a = PB_ARENA_INIT;
 
+    if (!s) {
+        add_unread(out, p);
+        return;
+    }
     pb_buf_putc(out, '{');
     pb_json_key(out, "pid");
     pb_json_int(out, s->pid);
     pb_json_key(out, "ns_pid");
     pb_json_int(out, s->ns_pid);
-    if (s->family)
-        pb_stack_json_family(out, s->family);
+    if (p->family)
+        add_family(out, p->family);
     pb_json_key(out, "python");
     pb_json_string(out, s->python);
     pb_json_key(out, "free_threaded");

@@ -1,5 +1,3 @@
-#include <limits.h>
-
 #include "host/secret.h"
 #include "show/stack.h"
 
@@ -12,7 +10,7 @@ void pb_stack_mask(struct pb_snapshot *s, struct pb_arena *a)
             const char *source = frame->source ? pb_secret_text(frame->source, a) : NULL;
 
             if (source != frame->source)
-                frame->indentation = INT_MAX; /* its columns are others now */
+                frame->indentation = -1; /* its columns are others now */
             frame->source = source;
             for (size_t i = 0; i < frame->nlocals; i++)
                 frame->locals[i].value =

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "host/number.h"
 #include "show/stack.h"
 
 #define FUNC_WIDTH_MAX 48
@@ -40,7 +41,7 @@ static const char *short_path(const char *path, bool verbose)
     return p ? p : path;
 }
 
-static const char *place(const struct pb_frame *f, bool verbose, struct pb_arena *a)
+static const char *location(const struct pb_frame *f, bool verbose, struct pb_arena *a)
 {
     const char *base;
 
@@ -91,7 +92,7 @@ static void print_header(struct pb_print *out, const struct pb_thread *t)
 }
 
 struct row {
-    const char *func, *place;
+    const char *func, *location;
 };
 
 static void print_locals(struct pb_print *out, const struct pb_frame *f, struct pb_arena *a)
@@ -126,6 +127,8 @@ static void print_source(struct pb_print *out, const struct pb_frame *f, struct 
     pb_print_puts(out, INDENT);
     pb_print_text(out, PB_DIM, pb_text_clean(a, f->source));
     pb_print_puts(out, "\n");
+    if (f->indentation < 0)
+        return;
     len = (int)strlen(f->source);
     from = f->col_offset - f->indentation;
     to = f->end_lineno > f->lineno ? len : f->end_col_offset - f->indentation;
@@ -141,7 +144,7 @@ static void print_frame(struct pb_print *out, const struct pb_frame *f, const st
                         size_t width, struct pb_arena *a)
 {
     size_t func = pb_text_width(row->func), used = 5 + (func > width ? func : width) + 2;
-    const char *where = row->place;
+    const char *where = row->location;
 
     if (out->width > 0 && used + pb_text_width(where) > (size_t)out->width &&
         (size_t)out->width > used + 16)
@@ -196,9 +199,9 @@ static void print_thread(struct pb_print *out, const struct pb_thread *t, bool v
 
         rows[i].func =
             pb_text_clean(&a, f->native ? pb_stack_native_name(f, &a) : f->func);
-        rows[i].place = pb_text_clean(&a, place(f, verbose, &a));
+        rows[i].location = pb_text_clean(&a, location(f, verbose, &a));
         w = pb_text_width(rows[i].func);
-        if (w > width && rows[i].place[0])
+        if (w > width && rows[i].location[0])
             width = w < FUNC_WIDTH_MAX ? w : FUNC_WIDTH_MAX;
     }
     for (size_t i = 0; i < t->nframes; i++) {
@@ -224,7 +227,7 @@ void pb_stack_text(struct pb_print *out, const struct pb_snapshot *s,
             pb_print_f(out, " (%d in its container)", (int)s->ns_pid);
         pb_print_f(out, DOT "Python %s%s", s->python, s->free_threaded ? "t" : "");
         if (o->all)
-            pb_print_f(out, DOT "%zu thread%s", s->nthreads, s->nthreads == 1 ? "" : "s");
+            pb_print_f(out, DOT "%zu thread%s", s->nthreads, pb_plural(s->nthreads, "s"));
         if (s->shutting_down)
             pb_print_puts(out, DOT "shutting down");
         if (s->pause_us > 0)

@@ -1,8 +1,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host/python/tree.h"
 #include "show/stack.h"
-#include "unwind/tree.h"
 
 #define DOT " \xc2\xb7 " /* a middle dot */
 #define DEPTH_SHOWN 64
@@ -11,16 +11,15 @@
 
 struct tree {
     struct pb_print *out;
-    const struct pb_snapshot_opts *o;
-    const struct pb_tree_process *v;
+    const struct pb_stack_process *v;
     size_t n;
-    bool json, verbose, secrets;
+    bool verbose;
     bool open[DEPTH_SHOWN + 1]; /* at each depth: more children of the same parent follow */
 };
 
 static bool has_children(const struct tree *t, size_t i)
 {
-    return i + 1 < t->n && t->v[i + 1].depth > t->v[i].depth;
+    return i + 1 < t->n && t->v[i + 1].family->depth > t->v[i].family->depth;
 }
 
 /* What stands in front of the lines of a process: the branches that go past it. */
@@ -57,7 +56,7 @@ static void print_head(struct tree *t, const struct pb_tree_process *p, const ch
 /* Puts the branches in front of each line. */
 static void print_body(struct tree *t, size_t i, const char *text)
 {
-    const struct pb_tree_process *p = &t->v[i];
+    const struct pb_tree_process *p = t->v[i].family;
     struct pb_buf guide = PB_BUF_INIT;
 
     add_guides(t, p->depth, &guide);
@@ -75,14 +74,15 @@ static void print_body(struct tree *t, size_t i, const char *text)
     pb_buf_finish(&guide);
 }
 
-static void print_process(struct tree *t, size_t i, const struct pb_snapshot *s,
-                          const struct pb_err *err)
+static void print_process(struct tree *t, size_t i)
 {
-    const struct pb_tree_process *p = &t->v[i];
+    const struct pb_tree_process *p = t->v[i].family;
+    const struct pb_snapshot *s = t->v[i].snapshot;
     struct pb_print inner = {.fd = -1, .colour = t->out->colour};
     char python[40] = "Python";
     int width = t->out->width - (int)(3 * p->depth + 2);
 
+    t->open[p->depth] = !p->is_last;
     if (s)
         snprintf(python, sizeof python, "Python %s%s%s", s->python, s->free_threaded ? "t" : "",
                  s->shutting_down ? DOT "shutting down" : "");
@@ -92,74 +92,16 @@ static void print_process(struct tree *t, size_t i, const struct pb_snapshot *s,
     if (s)
         pb_stack_text_threads(&inner, s, t->verbose);
     else if (p->is_python)
-        pb_print_f(&inner, "(%s)\n", err->msg);
+        pb_print_f(&inner, "(%s)\n", t->v[i].err.msg);
     print_body(t, i, inner.buf.data);
     pb_buf_finish(&inner.buf);
 }
 
-static void add_json(struct tree *t, const struct pb_tree_process *p, struct pb_snapshot *s,
-                     const struct pb_err *err)
+void pb_stack_tree_text(struct pb_print *out, const struct pb_stack_process *v, size_t n,
+                        bool verbose)
 {
-    struct pb_buf *b = &t->out->buf;
+    struct tree t = {.out = out, .v = v, .n = n, .verbose = verbose};
 
-    if (s) {
-        s->family = p;
-        pb_stack_json(b, s, t->o);
-        return;
-    }
-    pb_buf_putc(b, '{');
-    pb_json_key(b, "pid");
-    pb_json_int(b, p->pid);
-    pb_stack_json_family(b, p);
-    pb_json_key(b, "error");
-    pb_json_string_or_null(b, p->is_python ? err->msg : NULL);
-    pb_json_key(b, "threads");
-    pb_buf_puts(b, "[]}\n");
-}
-
-/* Reads and shows one process; a Python that cannot be read is shown with the reason. */
-static bool show_process(struct tree *t, size_t i, struct pb_err *first)
-{
-    const struct pb_tree_process *p = &t->v[i];
-    struct pb_arena a = PB_ARENA_INIT;
-    struct pb_target *target = NULL;
-    struct pb_snapshot snap;
-    struct pb_err err = {0};
-    bool ok = p->is_python && pb_target_open(&target, p->pid, NULL, &err) == 0 &&
-              pb_target_snapshot(target, t->o, &a, &snap, &err) == 0;
-
-    t->open[p->depth] = !p->is_last;
-    if (ok && !t->secrets)
-        pb_stack_mask(&snap, &a);
-    if (t->json)
-        add_json(t, p, ok ? &snap : NULL, &err);
-    else
-        print_process(t, i, ok ? &snap : NULL, &err);
-    if (p->is_python && !ok && first->code == PB_OK)
-        *first = err;
-    pb_target_close(target);
-    pb_arena_finish(&a);
-    return ok;
-}
-
-int pb_stack_tree(struct pb_print *out, pid_t pid, const struct pb_snapshot_opts *o,
-                  const struct pb_stack_tree_opts *how, struct pb_err *err)
-{
-    struct pb_arena a = PB_ARENA_INIT;
-    struct pb_tree_process *v;
-    struct pb_err first = {0};
-    int n = pb_tree_read(pid, how->within, how->arg, &a, &v, err), shown = 0;
-    struct tree t = {out, o, v, n > 0 ? (size_t)n : 0, how->json,
-                     how->verbose, how->secrets, {0}};
-
-    for (int i = 0; i < n; i++)
-        shown += show_process(&t, (size_t)i, &first);
-    pb_arena_finish(&a);
-    if (n < 0)
-        return -1;
-    if (!shown && first.code != PB_OK)
-        return pb_err_set(err, first.code, "%s", first.msg);
-    return shown ? 0
-                 : pb_err_set(err, PB_FAIL, "%d: neither a Python process nor the parent of one",
-                              (int)pid);
+    for (size_t i = 0; i < n; i++)
+        print_process(&t, i);
 }

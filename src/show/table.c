@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "show/widths.h"
+
 #define GAP 2
 #define SHRINK_MIN 12
 
@@ -29,24 +31,6 @@ static void measure(const struct pb_table *t, size_t *widths)
     pb_arena_finish(&a);
 }
 
-/* Takes what is too much from the columns that may shrink, the last one first. */
-static void fit(const struct pb_table *t, size_t *widths, size_t limit)
-{
-    size_t total = t->ncolumns ? (t->ncolumns - 1) * GAP : 0;
-
-    for (size_t c = 0; c < t->ncolumns; c++)
-        total += widths[c];
-    for (size_t c = t->ncolumns; c-- > 0 && total > limit;) {
-        size_t spare = widths[c] > SHRINK_MIN ? widths[c] - SHRINK_MIN : 0;
-        size_t cut = total - limit < spare ? total - limit : spare;
-
-        if (!t->columns[c].shrinks)
-            continue;
-        widths[c] -= cut;
-        total -= cut;
-    }
-}
-
 static void print_line(struct pb_print *out, const struct pb_table *t, const size_t *widths,
                        size_t row, bool header)
 {
@@ -70,10 +54,12 @@ static void print_line(struct pb_print *out, const struct pb_table *t, const siz
 void pb_table_print(struct pb_print *out, const struct pb_table *t)
 {
     struct pb_arena a = PB_ARENA_INIT;
-    size_t *widths = PB_NEW_N(&a, size_t, t->ncolumns + 1);
+    size_t *widths = PB_NEW_N(&a, size_t, 2 * t->ncolumns + 1), *mins = widths + t->ncolumns;
 
     measure(t, widths);
-    fit(t, widths, pb_print_width(out));
+    for (size_t c = 0; c < t->ncolumns; c++)
+        mins[c] = t->columns[c].shrinks && widths[c] > SHRINK_MIN ? SHRINK_MIN : widths[c];
+    pb_widths_fit(widths, mins, t->ncolumns, GAP, pb_print_width(out));
     print_line(out, t, widths, 0, true);
     for (size_t r = 0; r < t->nrows; r++)
         print_line(out, t, widths, r, false);

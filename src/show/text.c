@@ -134,28 +134,6 @@ void pb_text_stream(struct pb_text_tail *tail, const void *data, size_t len, str
     pb_buf_finish(&in);
 }
 
-/* "\033[1;31m": its length, else 0. */
-static size_t colour_at(const char *s)
-{
-    size_t n = 2;
-
-    if (s[0] != '\033' || s[1] != '[')
-        return 0;
-    n += strspn(s + n, "0123456789;");
-    return s[n] == 'm' ? n + 1 : 0;
-}
-
-void pb_text_lines(const char *text, struct pb_buf *ret)
-{
-    while (*text) {
-        size_t n = *text == '\n' || *text == '\t' ? 1 : colour_at(text);
-
-        if (n)
-            pb_buf_add(ret, text, n);
-        text += n ? n : add_clean(ret, text);
-    }
-}
-
 char *pb_text_clean(struct pb_arena *a, const char *s)
 {
     struct pb_buf b = PB_BUF_INIT;

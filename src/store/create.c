@@ -10,14 +10,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "store/file.h"
 #include "store/ring.h"
 #include "store/text.h"
 #include "store/writer.h"
 
-#define ROWS_MOST (UINT64_C(1) << 30)
-#define TEXT_LEAST UINT64_C(4096)
-#define TEXT_MOST (UINT64_C(1) << 30)
+#define ROWS_MAX (UINT64_C(1) << 30)
+#define TEXT_MIN UINT64_C(4096)
+#define TEXT_MAX (UINT64_C(1) << 30)
 
 /* Columns start at different cache lines of a page: rows then do not fight for one set. */
 enum { STAGGER = 5 * 64 };
@@ -31,23 +32,11 @@ struct layout {
     uint64_t index_size; /* private */
 };
 
-static uint64_t width_of(enum pb_type type)
+static uint64_t power_of_two(uint64_t wanted, uint64_t min, uint64_t max)
 {
-    switch (type) {
-#define X(name, number, width, doc)                                                                \
-    case PB_##name:                                                                                \
-        return width;
-        PB_TYPES(X)
-#undef X
-    }
-    return 0;
-}
+    uint64_t n = min;
 
-static uint64_t power_of_two(uint64_t wanted, uint64_t least, uint64_t most)
-{
-    uint64_t n = least;
-
-    while (n < wanted && n < most)
+    while (n < wanted && n < max)
         n *= 2;
     return n;
 }
@@ -61,11 +50,11 @@ static size_t count_type(const struct pb_ring_spec *spec, enum pb_type type)
     return n;
 }
 
-static uint64_t text_size(uint64_t wanted, uint64_t otherwise, unsigned halvings)
+static uint64_t text_size(uint64_t wanted, uint64_t default_value, unsigned halvings)
 {
-    uint64_t size = power_of_two(wanted ? wanted : otherwise, TEXT_LEAST, TEXT_MOST) >> halvings;
+    uint64_t size = power_of_two(wanted ? wanted : default_value, TEXT_MIN, TEXT_MAX) >> halvings;
 
-    return size < TEXT_LEAST ? TEXT_LEAST : size;
+    return size < TEXT_MIN ? TEXT_MIN : size;
 }
 
 /* The layout when everything is halved `halvings` times. */
@@ -74,7 +63,7 @@ static struct layout lay_out(const struct pb_ring_spec *spec, unsigned halvings)
     struct layout l = {0};
     uint64_t at = sizeof(struct pb_ring_head) + spec->ncolumns * sizeof(struct pb_ring_column);
 
-    l.capacity = power_of_two(spec->rows, PB_RING_ROWS_MIN, ROWS_MOST) >> halvings;
+    l.capacity = power_of_two(spec->rows, PB_RING_ROWS_MIN, ROWS_MAX) >> halvings;
     if (l.capacity < PB_RING_ROWS_MIN)
         l.capacity = PB_RING_ROWS_MIN;
     if (count_type(spec, PB_NAME))
@@ -86,7 +75,7 @@ static struct layout lay_out(const struct pb_ring_spec *spec, unsigned halvings)
     at += l.capacity * 8;
     for (size_t i = 0; i < spec->ncolumns; i++) {
         l.at[i] = at += STAGGER;
-        at = (at + l.capacity * width_of(spec->columns[i].type) + 63) & ~UINT64_C(63);
+        at = (at + l.capacity * pb_type_width(spec->columns[i].type) + 63) & ~UINT64_C(63);
     }
     l.dict_at = at;
     l.heap_at = at + l.dict_size;
@@ -147,7 +136,7 @@ static int check_spec(const struct pb_ring_spec *spec, struct pb_err *err)
 
         if (!is_column_name(c->name))
             return pb_err_set(err, PB_USAGE, "%s: bad column name: %.40s", spec->name, c->name);
-        if (!width_of(c->type))
+        if (!pb_type_width(c->type))
             return pb_err_set(err, PB_USAGE, "%s.%s: no such type", spec->name, c->name);
         for (size_t k = 0; k < i; k++)
             if (is_same_name(c->name, spec->columns[k].name))
@@ -160,7 +149,7 @@ static int check_spec(const struct pb_ring_spec *spec, struct pb_err *err)
 static int reserve_some(int fd, const struct pb_ring_spec *spec, struct layout *l,
                         const char **ret_note)
 {
-    struct layout least = lay_out(spec, 30);
+    struct layout min = lay_out(spec, 30);
     int rc;
 
     for (unsigned halvings = 0;; halvings++) {
@@ -171,7 +160,7 @@ static int reserve_some(int fd, const struct pb_ring_spec *spec, struct layout *
                 *ret_note = note_less;
             return 0;
         }
-        if (ftruncate(fd, 0) < 0 || l->file_size == least.file_size)
+        if (ftruncate(fd, 0) < 0 || l->file_size == min.file_size)
             return rc;
     }
 }
@@ -185,7 +174,6 @@ static void fill_file(struct pb_ring_head *h, const struct pb_ring_spec *spec,
                       const struct layout *l, uint32_t generation)
 {
     struct pb_ring_column *columns = (void *)(h + 1);
-    struct timespec now;
 
     memcpy(h->magic, PB_RING_MAGIC, sizeof h->magic);
     h->major = PB_RING_MAJOR;
@@ -201,8 +189,7 @@ static void fill_file(struct pb_ring_head *h, const struct pb_ring_spec *spec,
     h->dict_size = l->dict_size;
     h->heap_at = l->heap_at;
     h->heap_size = l->heap_size;
-    clock_gettime(CLOCK_REALTIME, &now);
-    h->created_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    h->created_ns = (uint64_t)pb_clock_wall_ns();
     h->flags = spec->flags;
     h->generation = generation;
     put_field(h->name, sizeof h->name, spec->name);
@@ -214,7 +201,7 @@ static void fill_file(struct pb_ring_head *h, const struct pb_ring_spec *spec,
         put_field(columns[i].unit, sizeof columns[i].unit, c->unit ? c->unit : "");
         put_field(columns[i].doc, sizeof columns[i].doc, c->doc ? c->doc : "");
         columns[i].type = c->type;
-        columns[i].width = (uint32_t)width_of(c->type);
+        columns[i].width = (uint32_t)pb_type_width(c->type);
         columns[i].at = l->at[i];
     }
 }

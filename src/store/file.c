@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum {
-    GENERATIONS = 8, /* of one table in one folder */
+    GENERATIONS = 8, /* rings of one table in one folder */
     NAME_TRIES = 16,
     RESERVE_STEP = 1 << 20,
     RESERVE_TRIES = 100,
@@ -75,7 +75,7 @@ struct dirent_raw {
 };
 
 /* readdir() would allocate. */
-static struct generations look(int dirfd, const char *name)
+static struct generations list_generations(int dirfd, const char *name)
 {
     struct generations g = {0, -1, -1};
     _Alignas(struct dirent_raw) char buf[2048];
@@ -105,9 +105,10 @@ static struct generations look(int dirfd, const char *name)
 int pb_ring_file_open(int dirfd, const char *name, char file[PB_RING_FILE_NAME],
                       uint32_t *ret_generation)
 {
-    struct generations g = look(dirfd, name);
+    struct generations g = list_generations(dirfd, name);
 
-    for (int i = 0; g.count >= GENERATIONS && i < NAME_TRIES; i++, g = look(dirfd, name)) {
+    for (int i = 0; g.count >= GENERATIONS && i < NAME_TRIES;
+         i++, g = list_generations(dirfd, name)) {
         file_name(file, name, (uint32_t)g.oldest);
         unlinkat(dirfd, file + 1, 0);
     }

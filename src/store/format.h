@@ -57,6 +57,19 @@ enum pb_type {
 #undef X
 };
 
+/* Bytes of a cell; 0 for what is no type, as a file may say. */
+static inline size_t pb_type_width(uint32_t type)
+{
+    switch (type) {
+#define X(name, number, width, doc)                                                                \
+    case number:                                                                                   \
+        return width;
+        PB_TYPES(X)
+#undef X
+    }
+    return 0;
+}
+
 /* What stands for NULL in each type. */
 #define PB_NULL_INT INT64_MIN /* TIME as well */
 #define PB_NULL_REAL_BITS UINT64_C(0x7ff8000000504221)

@@ -10,6 +10,9 @@
 /* Rows looked at in one go; what is overwritten meanwhile costs only this much work. */
 enum { PIECE = 2048 };
 
+/* Rows at the end among which the newest one is. */
+enum { LAST_ROWS = 64 };
+
 /* The part of the head that its writer keeps changing. */
 struct live {
     uint64_t next, heap_next, unused[6], dropped, unnamed;
@@ -22,17 +25,8 @@ _Static_assert(LIVE_AT + offsetof(struct live, dropped) == offsetof(struct pb_ri
 _Static_assert(LIVE_AT + offsetof(struct live, closed) == offsetof(struct pb_ring_head, closed),
                "ring layout");
 
-bool pb_reader_bytes(const struct pb_reader *r, uint64_t at, void *to, size_t len)
+static bool read_bytes(const struct pb_reader *r, uint64_t at, unsigned char *p, size_t len)
 {
-    unsigned char *p = to;
-
-    if (!r->size || at > r->size || len > r->size - at)
-        return false;
-    if (r->map && pb_reader_guarded() == r &&
-        !atomic_load_explicit(&r->cut, memory_order_relaxed)) {
-        memcpy(to, r->map + at, len);
-        return !atomic_load_explicit(&r->cut, memory_order_relaxed);
-    }
     while (len > 0) {
         ssize_t n = pread(r->fd, p, len, (off_t)at);
 
@@ -45,6 +39,24 @@ bool pb_reader_bytes(const struct pb_reader *r, uint64_t at, void *to, size_t le
         len -= (size_t)n;
     }
     return true;
+}
+
+bool pb_reader_bytes(const struct pb_reader *r, uint64_t at, void *to, size_t len)
+{
+    const struct pb_reader *before;
+    bool there;
+
+    if (!r->size || at > r->size || len > r->size - at)
+        return false;
+    if (r->map && pb_reader_guarded() == r &&
+        !atomic_load_explicit(&r->cut, memory_order_relaxed)) {
+        memcpy(to, r->map + at, len);
+        return !atomic_load_explicit(&r->cut, memory_order_relaxed);
+    }
+    before = pb_reader_guard(r); /* what goes wrong now is this ring's fault */
+    there = read_bytes(r, at, to, len);
+    pb_reader_guard(before);
+    return there;
 }
 
 /* All zero when the file has lost its head. */
@@ -98,13 +110,6 @@ bool pb_reader_closed(const struct pb_reader *r)
     return live_of(r).closed != 0;
 }
 
-static size_t width_of(enum pb_type type)
-{
-    if (type == PB_BOOL)
-        return sizeof(uint8_t);
-    return type == PB_NAME ? sizeof(uint32_t) : sizeof(uint64_t);
-}
-
 /* What is asked for, and how far the answer is. */
 struct copy {
     const struct pb_reader *r;
@@ -118,7 +123,9 @@ struct copy {
 
 static unsigned char *out_at(const struct copy *c, size_t column, size_t row)
 {
-    return (unsigned char *)c->out[column] + row * width_of(c->r->columns[c->columns[column]].type);
+    enum pb_type type = c->r->columns[c->columns[column]].type;
+
+    return (unsigned char *)c->out[column] + row * pb_type_width(type);
 }
 
 /*
@@ -190,7 +197,7 @@ static size_t keep_whole(struct copy *c, uint64_t *words, uint64_t first, size_t
         if (words[rows[i] - first] == PB_SEQ_DONE(rows[i]))
             rows[kept++] = rows[i];
     for (size_t k = 0; k < c->ncolumns; k++) {
-        size_t width = width_of(c->r->columns[c->columns[k]].type);
+        size_t width = pb_type_width(c->r->columns[c->columns[k]].type);
         unsigned char *cells = out_at(c, k, c->done);
 
         for (size_t i = 0; i < kept; i++)
@@ -208,7 +215,7 @@ static void copy_piece(struct copy *c, uint64_t first, size_t n)
         return;
     for (size_t k = 0; k < c->ncolumns; k++) {
         const struct pb_reader_column *column = &c->r->columns[c->columns[k]];
-        size_t width = width_of(column->type);
+        size_t width = pb_type_width(column->type);
 
         if (!pb_reader_bytes(c->r, column->at + slot * width, out_at(c, k, c->done), n * width))
             return;
@@ -254,4 +261,23 @@ uint64_t pb_reader_skip(const struct pb_reader *r, uint64_t first, uint64_t next
     run = data < 0 ? behind : ((uint64_t)data - at) / sizeof(uint64_t);
     run = run < behind ? run : behind;
     return run < next - first ? first + run : next;
+}
+
+int64_t pb_reader_last_ns(const struct pb_reader *r)
+{
+    int64_t times[LAST_ROWS], last = 0;
+    uint64_t rows[LAST_ROWS], first, next;
+    void *out[] = {times};
+    size_t column = 0, n;
+
+    if (!r->ncolumns || r->columns[0].type != PB_TIME)
+        return 0;
+    pb_reader_range(r, &first, &next);
+    if (next - first > LAST_ROWS)
+        first = next - LAST_ROWS;
+    n = pb_reader_copy(r, first, (size_t)(next - first), &column, 1, out, rows, NULL);
+    for (size_t i = 0; i < n; i++)
+        if (times[i] > last)
+            last = times[i];
+    return last;
 }

@@ -5,7 +5,7 @@
  * Threads: one ring may be read by several threads at once, each with its own buffers.
  * Fails: opening says what is wrong with the file; a row that was overwritten, is not
  * complete or makes no sense is left out, and counted where the caller asks.
- * Not here: finding rings (node/discover.h), SQL.
+ * Not here: finding rings (node/discover/discover.h), SQL.
  *
  * Nothing in the file is trusted: sizes and offsets are checked once at opening against the
  * file's real size, positions at each use; the schema is copied. The file is read, not mapped: its
@@ -24,6 +24,8 @@
 
 #include "base/err.h"
 #include "store/format.h"
+
+struct pb_column_spec;
 
 struct pb_reader_column {
     char name[PB_RING_COLUMN_NAME];
@@ -58,6 +60,8 @@ struct pb_reader {
  */
 int pb_reader_open(struct pb_reader *r, int dirfd, const char *file, struct pb_err *err);
 void pb_reader_close(struct pb_reader *r); /* NULL, zeroed and closed are fine */
+/* Leaves out what is not among these columns, with that type; returns how many are left. */
+size_t pb_reader_restrict(struct pb_reader *r, const struct pb_column_spec *columns, size_t n);
 
 /* Maps it, if it can be. For rings of our own user. */
 void pb_reader_map(struct pb_reader *r);
@@ -95,6 +99,8 @@ bool pb_reader_closed(const struct pb_reader *r);
  */
 size_t pb_reader_copy(const struct pb_reader *r, uint64_t first, size_t n, const size_t *columns,
                       size_t ncolumns, void *const *out, uint64_t *rows, uint64_t *ret_waiting);
+/* Time of the newest of the last rows, which may be out of order by a little; 0: no such rows. */
+int64_t pb_reader_last_ns(const struct pb_reader *r);
 
 /*
  * The first row from `first` on that may have been written: whole pages of a file that were never
@@ -116,7 +122,7 @@ struct pb_reader_window {
     unsigned char *bytes;
     size_t cap, len;
     uint64_t at;   /* in the file */
-    uint64_t next; /* of the heap, behind which nothing was overwritten when it was copied */
+    uint64_t next; /* byte of the heap behind which nothing was overwritten when it was copied */
     bool fresh;    /* `next` is not known yet */
 };
 /* As pb_reader_text, for a caller that has many. */

@@ -9,13 +9,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store/writer.h"
+
 /* What a ring of minor version 0 has at least; later ones only add. */
-enum { HEAD_LEAST = 512, COLUMN_LEAST = 192, COLUMNS_MOST = 1024 };
+enum { HEAD_MIN = 512, COLUMN_MIN = 192, COLUMNS_MAX = 1024 };
 
 /* What no writer of ours exceeds. The dictionary is the one part that is held in memory. */
-#define CAPACITY_MOST (UINT64_C(1) << 30)
-#define SIZE_MOST (UINT64_C(1) << 40)
-#define DICT_MOST (UINT64_C(1) << 26)
+#define CAPACITY_MAX (UINT64_C(1) << 30)
+#define SIZE_MAX_ (UINT64_C(1) << 40)
+#define DICT_MAX (UINT64_C(1) << 26)
 
 static int broken(struct pb_err *err, const char *what)
 {
@@ -42,25 +44,25 @@ static bool fits(const struct pb_ring_head *h, uint64_t at, uint64_t count, uint
 {
     uint64_t len;
 
-    return at % 8 == 0 && at >= HEAD_LEAST && !__builtin_mul_overflow(count, width, &len) &&
+    return at % 8 == 0 && at >= HEAD_MIN && !__builtin_mul_overflow(count, width, &len) &&
            at <= h->file_size && len <= h->file_size - at;
 }
 
 static int check_sizes(const struct pb_ring_head *h, uint64_t size, struct pb_err *err)
 {
-    if (h->head_size < HEAD_LEAST || h->column_size < COLUMN_LEAST || h->column_size > 65536)
+    if (h->head_size < HEAD_MIN || h->column_size < COLUMN_MIN || h->column_size > 65536)
         return broken(err, "bad size of its head");
-    if (h->file_size > size || h->file_size > SIZE_MOST)
+    if (h->file_size > size || h->file_size > SIZE_MAX_)
         return broken(err, "shorter than it says");
-    if (h->ncolumns == 0 || h->ncolumns > COLUMNS_MOST ||
+    if (h->ncolumns == 0 || h->ncolumns > COLUMNS_MAX ||
         !fits(h, h->columns_at, h->ncolumns, h->column_size))
         return broken(err, "bad columns");
-    if (!is_power_of_two(h->capacity) || h->capacity > CAPACITY_MOST ||
+    if (!is_power_of_two(h->capacity) || h->capacity > CAPACITY_MAX ||
         !fits(h, h->sequence_at, h->capacity, sizeof(uint64_t)))
         return broken(err, "bad number of rows");
     if (atomic_load_explicit(&h->next, memory_order_relaxed) > PB_READER_ROWS_MAX)
         return broken(err, "more rows written than can be");
-    if (h->dict_size > DICT_MOST || (h->dict_size && !fits(h, h->dict_at, h->dict_size, 1)))
+    if (h->dict_size > DICT_MAX || (h->dict_size && !fits(h, h->dict_at, h->dict_size, 1)))
         return broken(err, "bad dictionary");
     if (h->heap_size && (!is_power_of_two(h->heap_size) || h->heap_size < 8 ||
                          !fits(h, h->heap_at, h->heap_size, 1)))
@@ -69,7 +71,7 @@ static int check_sizes(const struct pb_ring_head *h, uint64_t size, struct pb_er
 }
 
 /* A text field, which ends within its size; what is no clean text becomes '?'. */
-static void take_text(char *to, const char *from, size_t size)
+static void copy_text(char *to, const char *from, size_t size)
 {
     size_t len = strnlen(from, size - 1);
 
@@ -82,11 +84,11 @@ static void take_text(char *to, const char *from, size_t size)
 }
 
 /* A name that can stand in SQL as it is in the file; else the column is left out. */
-static bool take_name(char *to, const char *from, size_t size)
+static bool copy_name(char *to, const char *from, size_t size)
 {
     if (from[0] == '\0' || strnlen(from, size) == size)
         return false;
-    take_text(to, from, size);
+    copy_text(to, from, size);
     return strcmp(to, from) == 0;
 }
 
@@ -99,39 +101,27 @@ static bool is_ring_name(const char *s)
            strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_.") == len;
 }
 
-static uint64_t width_of(uint32_t type)
-{
-    switch (type) {
-#define X(name, number, width, doc)                                                                \
-    case number:                                                                                   \
-        return width;
-        PB_TYPES(X)
-#undef X
-    }
-    return 0;
-}
-
 /* One column as the file has it; false: left out. */
-static bool take_column(struct pb_reader *r, const struct pb_ring_head *h,
+static bool read_column(struct pb_reader *r, const struct pb_ring_head *h,
                         const struct pb_ring_column *from)
 {
     struct pb_reader_column *c = &r->columns[r->ncolumns];
 
-    if (!width_of(from->type) || from->width != width_of(from->type) ||
+    if (!pb_type_width(from->type) || from->width != pb_type_width(from->type) ||
         !fits(h, from->at, h->capacity, from->width) ||
-        !take_name(c->name, from->name, sizeof c->name))
+        !copy_name(c->name, from->name, sizeof c->name))
         return false;
     for (size_t i = 0; i < r->ncolumns; i++)
         if (strcasecmp(c->name, r->columns[i].name) == 0)
             return false;
-    take_text(c->unit, from->unit, sizeof c->unit);
-    take_text(c->doc, from->doc, sizeof c->doc);
+    copy_text(c->unit, from->unit, sizeof c->unit);
+    copy_text(c->doc, from->doc, sizeof c->doc);
     c->type = (enum pb_type)from->type;
     c->at = from->at;
     return true;
 }
 
-static int take_columns(struct pb_reader *r, const struct pb_ring_head *h, struct pb_err *err)
+static int read_columns(struct pb_reader *r, const struct pb_ring_head *h, struct pb_err *err)
 {
     struct pb_ring_column one;
 
@@ -143,12 +133,12 @@ static int take_columns(struct pb_reader *r, const struct pb_ring_head *h, struc
 
         if (pread(r->fd, &one, sizeof one, (off_t)at) != (ssize_t)sizeof one)
             return broken(err, "its columns cannot be read");
-        r->ncolumns += take_column(r, h, &one);
+        r->ncolumns += read_column(r, h, &one);
     }
     return r->ncolumns ? 0 : broken(err, "no column that this version knows");
 }
 
-static int take_head(struct pb_reader *r, struct pb_err *err)
+static int read_head(struct pb_reader *r, struct pb_err *err)
 {
     struct pb_ring_head h;
     struct stat st;
@@ -159,9 +149,9 @@ static int take_head(struct pb_reader *r, struct pb_err *err)
         return broken(err, "too short");
     if (check_version(&h, err) < 0 || check_sizes(&h, (uint64_t)st.st_size, err) < 0)
         return -1;
-    if (!take_name(r->name, h.name, sizeof r->name) || !is_ring_name(r->name))
+    if (!copy_name(r->name, h.name, sizeof r->name) || !is_ring_name(r->name))
         return broken(err, "bad name of its table");
-    take_text(r->doc, h.doc, sizeof r->doc);
+    copy_text(r->doc, h.doc, sizeof r->doc);
     r->size = h.file_size;
     r->capacity = h.capacity;
     r->sequence_at = h.sequence_at;
@@ -172,7 +162,7 @@ static int take_head(struct pb_reader *r, struct pb_err *err)
     r->created_ns = h.created_ns;
     r->flags = h.flags;
     r->generation = h.generation;
-    return take_columns(r, &h, err);
+    return read_columns(r, &h, err);
 }
 
 int pb_reader_open(struct pb_reader *r, int dirfd, const char *file, struct pb_err *err)
@@ -184,12 +174,32 @@ int pb_reader_open(struct pb_reader *r, int dirfd, const char *file, struct pb_e
         pb_err_set(err, errno == EACCES ? PB_DENIED : PB_FAIL, "%s", strerror(errno));
         return pb_err_prefix(err, "%s", file);
     }
-    if (take_head(r, err) == 0)
+    if (read_head(r, err) == 0)
         return 0;
     free(r->columns);
     close(r->fd);
     *r = (struct pb_reader){.fd = -1};
     return pb_err_prefix(err, "%s", file);
+}
+
+/* Two kinds of text are one type to whoever reads. */
+static bool same_type(enum pb_type a, enum pb_type b)
+{
+    return a == b || ((a == PB_NAME || a == PB_TEXT) && (b == PB_NAME || b == PB_TEXT));
+}
+
+size_t pb_reader_restrict(struct pb_reader *r, const struct pb_column_spec *columns, size_t n)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < r->ncolumns; i++)
+        for (size_t k = 0; k < n; k++)
+            if (strcasecmp(r->columns[i].name, columns[k].name) == 0 &&
+                same_type(r->columns[i].type, columns[k].type)) {
+                r->columns[kept++] = r->columns[i];
+                break;
+            }
+    return r->ncolumns = kept;
 }
 
 void pb_reader_close(struct pb_reader *r)

@@ -82,8 +82,8 @@ size_t pb_reader_clean(char *s, size_t len, bool was_cut)
 }
 
 /* Makes the window hold `len` bytes of the file from `at` on, read now unless they are there. */
-static const unsigned char *look(struct pb_reader_window *w, uint64_t at, uint64_t end, size_t len,
-                                 bool again)
+static const unsigned char *fill_window(struct pb_reader_window *w, uint64_t at, uint64_t end,
+                                        size_t len, bool again)
 {
     size_t want = end - at < WINDOW ? (size_t)(end - at) : WINDOW;
 
@@ -138,7 +138,8 @@ uint64_t pb_reader_dict_used(const struct pb_reader *r)
 static const char *entry(struct pb_reader_window *w, uint64_t at, size_t *ret_len)
 {
     uint64_t end = w->r->dict_at + w->r->dict_size;
-    const unsigned char *p = look(w, w->r->dict_at + at, end, sizeof(struct pb_ring_text), false);
+    const unsigned char *p =
+        fill_window(w, w->r->dict_at + at, end, sizeof(struct pb_ring_text), false);
     struct pb_ring_text head;
 
     *ret_len = 0;
@@ -147,7 +148,7 @@ static const char *entry(struct pb_reader_window *w, uint64_t at, size_t *ret_le
     head = text_head(p);
     if (head.len > PB_READER_TEXT_MAX)
         return NULL;
-    p = look(w, w->r->dict_at + at, end, sizeof head + head.len, false);
+    p = fill_window(w, w->r->dict_at + at, end, sizeof head + head.len, false);
     if (!p)
         return NULL;
     /* The window may have moved on, to an entry that says something else by now. */
@@ -198,7 +199,7 @@ static long text_in(struct pb_reader_window *w, uint64_t at, char *buf, size_t c
 {
     uint64_t in = at & (w->r->heap_size - 1), start = w->r->heap_at + in;
     uint64_t end = w->r->heap_at + w->r->heap_size;
-    const unsigned char *p = look(w, start, end, sizeof(struct pb_ring_text), again);
+    const unsigned char *p = fill_window(w, start, end, sizeof(struct pb_ring_text), again);
     struct pb_ring_text head;
     uint32_t hash = pb_text_seed(at);
 
@@ -207,7 +208,7 @@ static long text_in(struct pb_reader_window *w, uint64_t at, char *buf, size_t c
     head = text_head(p);
     if (head.len > PB_READER_TEXT_MAX)
         return -1;
-    p = look(w, start, end, sizeof head + head.len, false);
+    p = fill_window(w, start, end, sizeof head + head.len, false);
     if (!p)
         return -1;
     head.hash = text_head(p).hash;

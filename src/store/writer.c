@@ -183,7 +183,8 @@ static bool is_entry(const struct pb_ring *r, uint32_t name, const char *s, size
  * The number of a name. If it has none yet: the one that is offered becomes it, unless another
  * thread was faster; PB_NULL_NAME offers nothing. Acquire: behind a number stands a whole entry.
  */
-static uint32_t look_up(struct pb_ring *r, uint32_t hash, const char *s, size_t len, uint32_t offer)
+static uint32_t find_or_add_name(struct pb_ring *r, uint32_t hash, const char *s, size_t len,
+                                 uint32_t offer)
 {
     uint64_t i = hash & r->index_mask, mine = (uint64_t)hash << 32 | offer;
 
@@ -217,7 +218,7 @@ static uint32_t insert(struct pb_ring *r, uint32_t hash, const char *s, size_t l
     if (at > r->dict_size || space > r->dict_size - at || at % 8 != 0)
         return PB_NULL_NAME;
     put_text(r->dict + at, PB_TEXT_HASH, s, len);
-    return look_up(r, hash, s, len, at / 8 + 1);
+    return find_or_add_name(r, hash, s, len, at / 8 + 1);
 }
 
 uint32_t pb_ring_name(struct pb_ring *r, const char *s, size_t len)
@@ -229,7 +230,7 @@ uint32_t pb_ring_name(struct pb_ring *r, const char *s, size_t len)
     len = pb_text_cut(s, len, PB_RING_NAME_LONGEST);
     if (r->dict_size) {
         hash = index_hash(s, len);
-        name = look_up(r, hash, s, len, PB_NULL_NAME);
+        name = find_or_add_name(r, hash, s, len, PB_NULL_NAME);
         if (name == PB_NULL_NAME)
             name = insert(r, hash, s, len);
     }
@@ -267,7 +268,7 @@ uint64_t pb_ring_bytes(const struct pb_ring *r)
  * not DONE stays BUSY in the file, and no reader takes it. The new pages are had first: a mapping
  * over the old one could fail with nothing left there. Plain system calls, async-safe.
  */
-static void let_go(struct pb_ring *r)
+static void replace_by_private_pages(struct pb_ring *r)
 {
     void *p = mmap(NULL, r->file_size, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -291,13 +292,13 @@ void pb_ring_retire(struct pb_ring *r)
     if (!end(r))
         return;
     atomic_store_explicit(&r->head->closed, 1, memory_order_release);
-    let_go(r);
+    replace_by_private_pages(r);
 }
 
 void pb_ring_abandon(struct pb_ring *r)
 {
     if (end(r))
-        let_go(r);
+        replace_by_private_pages(r);
 }
 
 void pb_ring_close(struct pb_ring *r)

@@ -64,7 +64,7 @@ int pb_ring_create(struct pb_ring **ret, int dirfd, const struct pb_ring_spec *s
 void pb_ring_close(struct pb_ring *r);
 /*
  * Marks it closed; appends turn into nothing from now on. Others may be appending: the addresses
- * stay theirs, as empty private pages, until pb_ring_close; the file's memory is let go.
+ * stay theirs, as empty private pages, until pb_ring_close; the file's memory is freed.
  */
 void pb_ring_retire(struct pb_ring *r);
 /* In a forked child: the ring belongs to the parent. Appends turn into nothing; async-safe. */

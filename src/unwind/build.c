@@ -17,10 +17,12 @@ bool pb_build_codes(struct pb_py_codes *c, const struct pb_capture_opts *o, stru
 {
     const struct pb_py_raw_stack *s = &w->capture.python;
     uint64_t *wanted = PB_NEW_N(a, uint64_t, s->n + 1);
+    size_t from, to;
 
+    pb_py_middle(s, o->head, o->tail, &from, &to);
     w->codes = PB_NEW_N(a, struct pb_py_code *, s->n + 1);
     for (size_t i = 0; i < s->n; i++) {
-        if (s->v[i].shim || (i >= o->head && i + o->tail < s->n))
+        if (s->v[i].shim || (i >= from && i < to))
             continue;
         wanted[i] = s->v[i].code;
     }
@@ -40,14 +42,14 @@ void pb_build_native(struct pb_native *n, struct pb_work *work, size_t count, st
 }
 
 static void python_frame(struct pb_py_codes *c, const struct pb_snapshot_opts *o,
-                         const struct pb_work *w, size_t index, struct pb_arena *a,
-                         struct pb_frame *f)
+                         const struct pb_work *w, size_t index, struct pb_frame *f)
 {
     const struct pb_py_raw_frame *raw = &w->capture.python.v[index];
     struct pb_py_code *code = w->codes[index];
     struct pb_py_position p;
 
     f->func = f->file = UNREADABLE;
+    f->address = raw->addr;
     if (raw->part < (int)w->npy)
         f->interpreter = w->py[raw->part]->interp_id;
     if (!code)
@@ -59,8 +61,10 @@ static void python_frame(struct pb_py_codes *c, const struct pb_snapshot_opts *o
     f->end_lineno = p.end_line;
     f->col_offset = p.column;
     f->end_col_offset = p.end_column;
-    if (o->locals)
-        f->nlocals = pb_py_locals(c, code, raw, a, &f->locals);
+    if (o->locals && w->values) {
+        f->locals = w->values[index].v;
+        f->nlocals = w->values[index].n;
+    }
 }
 
 static void native_frame(const struct pb_native_frame *n, struct pb_frame *f)
@@ -150,7 +154,7 @@ void pb_build_frames(struct pb_py_codes *c, const struct pb_snapshot_opts *o,
         if (m[i].native)
             native_frame(&w->native.v[m[i].index], f);
         else
-            python_frame(c, o, w, m[i].index, a, f);
+            python_frame(c, o, w, m[i].index, f);
         ret->nframes++;
     }
 }

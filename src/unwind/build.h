@@ -14,6 +14,14 @@
 #include "unwind/python/threads.h"
 #include "unwind/snapshot.h"
 
+/* The variables of one frame. */
+struct pb_values {
+    struct pb_local *v;
+    size_t n;
+    struct pb_py_slot *slots; /* what they referred to when they were read; none of globals */
+    size_t nslots;
+};
+
 /* One thread on its way through a snapshot. */
 struct pb_work {
     pid_t tid;
@@ -22,6 +30,7 @@ struct pb_work {
     size_t npy;                     /* 0: not a Python thread */
     struct pb_capture capture;
     struct pb_py_code **codes; /* one per raw frame; NULL where not needed */
+    struct pb_values *values;  /* one per raw frame; NULL: not wanted */
     struct pb_native_stack native;
 };
 

@@ -3,17 +3,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "unwind/hurry.h"
+#include "unwind/copy.h"
 #include "unwind/python/join.h"
 
-/* Bytes of C stack that are copied; deep recursion of old interpreters needs the most. */
-#define STACK_MAX (8u << 20)
 /* While the thread is held the copy must stay short. */
 #define STACK_MAX_HELD (1u << 20)
 /* Enough for nearly every stack; memory for more is taken during the stop. */
-#define STACK_ROOM (128u << 10)
-/* The part below the stack pointer that a leaf function may use (x86_64). */
-#define RED_ZONE 128
+#define STACK_BUFFER (128u << 10)
 /*
  * Equal reads in a row before a running thread is believed. Two reads can be
  * torn in the same way when a short loop repeats itself, the more so to 3.10,
@@ -27,39 +23,12 @@
 #define TRIES_TORN 16
 /* Mapping memory has to wait for our own reading: such sleep is short, and comes again. */
 #define TRIES_WOKEN 40
-/* Where another tool holds it: it is let go in an instant, unless that is a debugger. */
+/* Where another tool holds it: it is released in an instant, unless that is a debugger. */
 #define TRIES_HELD 20
 #define HELD_NS 100000000u
 /* For a thread that was held in the midst of a call to move on, on a CPU that others want, too. */
 #define MOVE_ON_NS 20000000u
 #define MOVE_ON_NAP_NS 100000
-
-static void copy_stack(const struct pb_capture_opts *o, size_t max,
-                       const struct pb_capture_room *room, struct pb_arena *a,
-                       struct pb_capture *c)
-{
-    uint64_t from = c->regs.sp - RED_ZONE;
-    const struct pb_map *map = pb_maps_find_stack(o->maps, c->regs.sp);
-    uint8_t *bytes;
-    size_t len;
-
-    if (!map || !map->read) {
-        c->native_note = "its stack is not mapped";
-        return;
-    }
-    if (from < map->start && c->regs.sp >= map->start)
-        from = map->start;
-    len = map->end - from < max ? map->end - from : max;
-    bytes = room && len <= room->stack_len ? room->stack : pb_arena_alloc(a, len);
-    if (!pb_mem_get(o->mem, from, bytes, len))
-        len = pb_mem_get_start(o->mem, from, bytes, len);
-    if (!len) {
-        c->native_note = "its stack cannot be read";
-        return;
-    }
-    c->stack = (struct pb_stack_copy){from, len, bytes};
-    c->has_regs = true;
-}
 
 /* What the other interpreters have of a thread's stack; they stand still while one of them runs. */
 static void add_parts(const struct pb_capture_opts *o, struct pb_arena *a, struct pb_capture *c,
@@ -102,6 +71,17 @@ static bool copy_python(const struct pb_capture_opts *o, struct pb_arena *a, str
     return pb_py_copy_thread(o->mem, o->py, c->tstates.v[0], a, copy) && follow(o, a, c, copy);
 }
 
+bool pb_capture_python(const struct pb_capture_opts *o, struct pb_tstates tstates,
+                       struct pb_arena *a, struct pb_py_raw_stack *ret)
+{
+    struct pb_capture c = {.tstates = tstates};
+    struct pb_py_copy copy = {0};
+    bool ok = copy_python(o, a, &c, &copy);
+
+    *ret = c.python;
+    return ok;
+}
+
 static bool same_wait(const struct pb_proc_wait *x, const struct pb_proc_wait *y)
 {
     return x->blocked == y->blocked && x->nr == y->nr && x->sp == y->sp && x->pc == y->pc;
@@ -133,7 +113,7 @@ static bool try_blocked(const struct pb_capture_opts *o, struct pb_arena *a, str
     if (o->native) {
         c->has_regs = false;
         pb_regs_from_sp_pc(&c->regs, c->wait.sp, c->wait.pc);
-        copy_stack(o, STACK_MAX, NULL, a, c);
+        pb_copy_stack(o, PB_STACK_MAX, NULL, a, c);
     }
     if (runs)
         return runs_of(o, c->tid) == runs && ok;
@@ -203,7 +183,7 @@ static bool try_running(const struct pb_capture_opts *o, int reads, struct pb_ar
 }
 
 void pb_capture_prepare(const struct pb_capture_opts *o, struct pb_tstates tstates,
-                        struct pb_arena *a, struct pb_capture_room *ret)
+                        struct pb_arena *a, struct pb_capture_buffers *ret)
 {
     memset(ret, 0, sizeof *ret);
     ret->tstates = tstates;
@@ -212,29 +192,29 @@ void pb_capture_prepare(const struct pb_capture_opts *o, struct pb_tstates tstat
         ret->python.tstate = tstates.v[0];
     }
     if (o->native) {
-        ret->stack_len = STACK_ROOM;
-        ret->stack = pb_arena_alloc(a, STACK_ROOM);
-        memset(ret->stack, 1, STACK_ROOM);
+        ret->stack_len = STACK_BUFFER;
+        ret->stack = pb_arena_alloc(a, STACK_BUFFER);
+        memset(ret->stack, 1, STACK_BUFFER);
     }
 }
 
 void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop,
-                     struct pb_capture_room *room, struct pb_arena *a, struct pb_capture *c)
+                     struct pb_capture_buffers *buffers, struct pb_arena *a, struct pb_capture *c)
 {
     uint64_t gpr[64];
 
     memset(c, 0, sizeof *c);
     c->tid = stop->tid;
-    c->tstates = room->tstates;
+    c->tstates = buffers->tstates;
     c->stopped = true;
     if (c->tstates.n)
-        c->torn = !pb_py_copy_again(o->mem, o->py, a, &room->python) ||
-                  !follow(o, a, c, &room->python);
+        c->torn = !pb_py_copy_again(o->mem, o->py, a, &buffers->python) ||
+                  !follow(o, a, c, &buffers->python);
     if (o->native) {
         size_t size = pb_stop_registers(stop, gpr, sizeof gpr);
 
         if (pb_regs_from_prstatus(&c->regs, gpr, size))
-            copy_stack(o, STACK_MAX_HELD, room, a, c);
+            pb_copy_stack(o, STACK_MAX_HELD, buffers, a, c);
         else
             c->native_note = "its registers cannot be read";
     }
@@ -245,29 +225,31 @@ static enum pb_stop_result capture_stopped(const struct pb_capture_opts *o, stru
                                            struct pb_capture *c, uint64_t *ret_runs)
 {
     struct pb_proc_wait wait = c->wait;
-    struct pb_capture_room room;
-    struct pb_hurry hurry;
+    double before_us = c->pause_us; /* in tries that came to nothing */
+    struct pb_capture_buffers buffers;
     struct pb_stop stop;
     enum pb_stop_result rc;
 
-    pb_capture_prepare(o, c->tstates, a, &room);
-    pb_hurry_begin(&hurry);
-    rc = pb_stop_begin(&stop, o->pid, c->tid, false);
+    pb_capture_prepare(o, c->tstates, a, &buffers);
+    pb_priority_raise(&o->tracer->priority);
+    rc = pb_stop_begin(&stop, o->tracer, o->pid, c->tid, false);
     if (rc == PB_STOP_OK) {
-        pb_capture_held(o, &stop, &room, a, c);
+        pb_capture_held(o, &stop, &buffers, a, c);
         c->torn = c->torn || pb_py_just_begun(o->py, &c->python);
         if (c->torn)
             *ret_runs = runs_of(o, c->tid);
-        c->pause_us = pb_stop_end(&stop);
+        else if (o->held)
+            o->held(o->held_ctx, c);
+        c->pause_us = before_us + pb_stop_end(&stop);
         c->wait = wait;
         c->wait.blocked = false;
     }
-    pb_hurry_end(&hurry);
+    pb_priority_restore(&o->tracer->priority);
     return rc;
 }
 
 /* Held again at once it might be found where it was: a stop needs no instruction of its own. */
-static void let_move_on(const struct pb_capture_opts *o, pid_t tid, uint64_t runs)
+static void await_progress(const struct pb_capture_opts *o, pid_t tid, uint64_t runs)
 {
     const struct timespec nap = {0, MOVE_ON_NAP_NS};
     uint64_t end = pb_clock_ns() + MOVE_ON_NS;
@@ -278,19 +260,18 @@ static void let_move_on(const struct pb_capture_opts *o, pid_t tid, uint64_t run
 }
 
 /*
- * Another tool holds it for an instant. False: it does not let go, and then is not waited for at
- * other threads either.
+ * Another tool holds it for an instant. False: it does not release it, and then is not waited for
+ * at other threads either.
  */
-static bool await_other(pid_t tid, int *tries)
+static bool wait_for_other_tracer(struct pb_tracer *self, pid_t tid, int *tries)
 {
-    static _Thread_local pid_t stays;
     const struct timespec nap = {0, MOVE_ON_NAP_NS};
     uint64_t end = pb_clock_ns() + HELD_NS;
     struct pb_proc_status st = {0};
 
-    while (pb_proc_status(&st, tid, NULL) == 0 && st.tracer && st.tracer != stays) {
+    while (pb_proc_status(&st, tid, NULL) == 0 && st.tracer && st.tracer != self->rival) {
         if (pb_clock_ns() > end)
-            stays = st.tracer;
+            self->rival = st.tracer;
         else
             nanosleep(&nap, NULL);
     }
@@ -299,7 +280,21 @@ static bool await_other(pid_t tid, int *tries)
 
 static bool running_is_enough(const struct pb_capture_opts *o, const struct pb_capture *c)
 {
-    return c->tstates.n && (!o->native || o->pause == PB_PAUSE_NEVER);
+    return c->tstates.n && !o->held && (!o->native || o->pause == PB_PAUSE_NEVER);
+}
+
+/* It waits in its handler, so nothing moves; its stack is looked at as of the signal. */
+static void capture_at(const struct pb_capture_opts *o, struct pb_arena *a, struct pb_capture *c)
+{
+    struct pb_py_copy copy = {0};
+
+    c->torn = !copy_python(o, a, c, &copy);
+    if (!o->native)
+        return;
+    c->regs = o->at->regs;
+    pb_copy_stack(o, PB_STACK_MAX, NULL, a, c);
+    if (!c->has_regs)
+        pb_copy_overflown(o, a, c);
 }
 
 void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, struct pb_tstates tstates,
@@ -311,6 +306,10 @@ void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, struct pb_tst
     memset(c, 0, sizeof *c);
     c->tid = tid;
     c->tstates = tstates;
+    if (o->at && o->at->tid == tid) {
+        capture_at(o, a, c);
+        return;
+    }
     for (int i = 0; i < tries; i++) {
         enum pb_stop_result rc;
         uint64_t runs = 0;
@@ -336,14 +335,14 @@ void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, struct pb_tst
         if (rc == PB_STOP_OK && !c->torn)
             return;
         c->gone = rc == PB_STOP_GONE;
-        if (rc == PB_STOP_DENIED && await_other(tid, &denied)) {
+        if (rc == PB_STOP_DENIED && wait_for_other_tracer(o->tracer, tid, &denied)) {
             i--;
             continue;
         }
         if (c->gone || rc == PB_STOP_DENIED || rc == PB_STOP_TIMEOUT)
             break;
         if (rc == PB_STOP_OK && ++torn < TRIES_TORN) {
-            let_move_on(o, c->tid, runs);
+            await_progress(o, c->tid, runs);
             i--;
         }
         if (rc == PB_STOP_BLOCKED && ++woken < TRIES_WOKEN)

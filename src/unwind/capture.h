@@ -32,6 +32,14 @@ enum pb_pause {
     PB_PAUSE_ALL,   /* the caller holds the whole process already */
 };
 
+/* A thread that waits in its signal handler, and its registers at the signal. */
+struct pb_capture_at {
+    pid_t tid;
+    struct pb_regs regs;
+};
+
+struct pb_capture;
+
 struct pb_capture_opts {
     pid_t pid;
     struct pb_mem *mem;
@@ -40,7 +48,12 @@ struct pb_capture_opts {
     enum pb_pause pause;
     bool native;
     bool locals;
+    struct pb_tracer *tracer; /* tracer of the calling thread */
+    const struct pb_capture_at *at; /* NULL: no such thread */
     size_t head, tail; /* frames whose local variables are copied */
+    /* Called while a thread is held, once its copy is whole; a running one is held then. */
+    void (*held)(void *ctx, struct pb_capture *c);
+    void *held_ctx;
 };
 
 /* Thread states of one thread: one in each interpreter that it has called into. */
@@ -65,7 +78,7 @@ struct pb_capture {
 };
 
 /* What can be made ready before a thread is held, so that the holding is short. */
-struct pb_capture_room {
+struct pb_capture_buffers {
     struct pb_tstates tstates;
     struct pb_py_copy python; /* a first look at the first of them: where things are */
     uint8_t *stack;           /* memory for the C stack, already touched */
@@ -73,13 +86,18 @@ struct pb_capture_room {
 };
 
 void pb_capture_prepare(const struct pb_capture_opts *o, struct pb_tstates tstates,
-                        struct pb_arena *a, struct pb_capture_room *ret);
+                        struct pb_arena *a, struct pb_capture_buffers *ret);
 
 void pb_capture_thread(const struct pb_capture_opts *o, pid_t tid, struct pb_tstates tstates,
                        struct pb_arena *a, struct pb_capture *ret);
 
-/* The same for a thread that the caller holds, with the room prepared for its thread states. */
+/* Its Python frames once more, as they are now. False: memory made no sense, it may be torn. */
+bool pb_capture_python(const struct pb_capture_opts *o, struct pb_tstates tstates,
+                       struct pb_arena *a, struct pb_py_raw_stack *ret);
+
+/* The same for a thread that the caller holds, with the buffers prepared for its thread states. */
 void pb_capture_held(const struct pb_capture_opts *o, const struct pb_stop *stop,
-                     struct pb_capture_room *room, struct pb_arena *a, struct pb_capture *ret);
+                     struct pb_capture_buffers *buffers, struct pb_arena *a,
+                     struct pb_capture *ret);
 
 #endif

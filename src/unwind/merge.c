@@ -8,10 +8,9 @@ struct group {
     uint64_t shim; /* address of the marker on the C stack, 0 when there is none */
 };
 
-/* The interpreter's loop; from 3.6 on PyEval_EvalFrameEx only calls it. */
 static bool is_run(const struct pb_py_layout *py, const struct pb_native_frame *f)
 {
-    return pb_native_is_in(f, py->minor < 6 ? "PyEval_EvalFrameEx" : "_PyEval_EvalFrameDefault");
+    return pb_native_is_in(f, py->loop);
 }
 
 /* Does this frame close its group? */

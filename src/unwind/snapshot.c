@@ -1,20 +1,24 @@
 #include "unwind/snapshot.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "host/mempages.h"
 #include "unwind/build.h"
 #include "unwind/choose.h"
+#include "unwind/describe.h"
 #include "unwind/pause.h"
 #include "unwind/python/threads.h"
 #include "unwind/source.h"
+#include "unwind/values.h"
 
 /* A thread whose code objects vanish while they are read is captured again. */
 #define RECAPTURES 3
+/* So is one that has moved on when its variables have been read, before it is held for that. */
+#define REREADS 3
 /* Instants tried before a stack across all threads is called torn, and the time between them. */
 #define PAUSES 8
 #define PAUSE_NAP_NS 200000
@@ -29,7 +33,7 @@ struct pb_target {
     struct pb_proc_status status;
     struct pb_mem mem;
     struct pb_maps maps;  /* what the native tables were made from */
-    struct pb_maps fresh; /* as of a later native snapshot: stacks come and go */
+    struct pb_maps fresh; /* maps of a later native snapshot: stacks come and go */
     struct pb_native *native;
     struct pb_arena arena;
     struct pb_py_location loc;
@@ -72,25 +76,6 @@ void pb_target_close(struct pb_target *t)
     free(t);
 }
 
-/* Code appeared or went away? Then the native tables must be made anew. */
-static bool same_code(const struct pb_maps *x, const struct pb_maps *y)
-{
-    size_t i = 0, j = 0;
-
-    for (;;) {
-        while (i < x->n && !x->v[i].exec)
-            i++;
-        while (j < y->n && !y->v[j].exec)
-            j++;
-        if (i == x->n || j == y->n)
-            return i == x->n && j == y->n;
-        if (x->v[i].start != y->v[j].start || x->v[i].end != y->v[j].end ||
-            x->v[i].inode != y->v[j].inode)
-            return false;
-        i++, j++;
-    }
-}
-
 /* The first time, the maps were read a moment ago, when the target was opened. */
 static int refresh_native(struct pb_target *t, struct pb_err *err)
 {
@@ -98,7 +83,7 @@ static int refresh_native(struct pb_target *t, struct pb_err *err)
         pb_maps_finish(&t->fresh);
         if (pb_maps_read(&t->fresh, t->pid, err) < 0)
             return -1;
-        if (same_code(&t->maps, &t->fresh))
+        if (pb_maps_same_code(&t->maps, &t->fresh))
             return 0;
         pb_native_destroy(t->native);
         t->native = NULL;
@@ -109,106 +94,43 @@ static int refresh_native(struct pb_target *t, struct pb_err *err)
     return pb_native_create(&t->native, t->pid, &t->maps, &t->mem, err);
 }
 
-/* Waits that are a thread's rest rather than waiting for something in particular. */
-static bool is_rest(const struct pb_proc_wait *wait)
+int pb_target_view(struct pb_target *t, struct pb_arena *a, struct pb_target_view *ret,
+                   struct pb_err *err)
 {
-    switch (wait->nr) {
-    case SYS_nanosleep:
-    case SYS_clock_nanosleep:
-    case SYS_epoll_pwait:
-    case SYS_accept:
-    case SYS_accept4:
-    case SYS_rt_sigtimedwait:
-    case SYS_rt_sigsuspend:
-        return true;
-    case SYS_pselect6: /* without descriptors: a sleep, as time.sleep() makes it to 3.10 */
-        return wait->args[0] == 0;
-    case SYS_ppoll:
-        return wait->args[1] == 0;
-#ifdef SYS_epoll_wait /* calls that newer architectures do without */
-    case SYS_epoll_wait:
-    case SYS_pause:
-        return true;
-    case SYS_select:
-        return wait->args[0] == 0;
-    case SYS_poll:
-        return wait->args[1] == 0;
-#endif
-    }
-    return false;
+    pid_t *tids;
+    int n;
+
+    pb_maps_finish(&t->fresh);
+    if (pb_maps_read(&t->fresh, t->pid, err) < 0 ||
+        (n = pb_proc_threads(t->pid, a, &tids, err)) < 0)
+        return -1;
+    *ret = (struct pb_target_view){t->pid, &t->mem,   &t->fresh, &t->loc,
+                                   &t->codes, tids, (size_t)n, 0};
+    return 0;
 }
 
-enum pb_state pb_state_of(const struct pb_proc_wait *wait, bool process_stopped)
+/* What is read of threads while they are held. */
+struct holding {
+    struct pb_target *t;
+    const struct pb_capture_opts *o;
+    struct pb_arena *a;
+};
+
+static void read_held(void *ctx, struct pb_capture *c)
 {
-    if (process_stopped)
-        return PB_STOPPED;
-    if (!wait->blocked)
-        return PB_RUNNING;
-    return is_rest(wait) ? PB_IDLE : PB_WAITING;
-}
+    struct holding *h = ctx;
+    struct pb_work *w = (struct pb_work *)(void *)((char *)c - offsetof(struct pb_work, capture));
 
-const char *pb_state_name(enum pb_state state)
-{
-    static const char *const names[] = {
-        [PB_RUNNING] = "running",
-        [PB_IDLE] = "idle",
-        [PB_WAITING] = "waiting",
-        [PB_STOPPED] = "stopped",
-    };
-
-    return names[state];
-}
-
-static bool waits_gil(const struct pb_work *w)
-{
-    const struct pb_proc_wait *wait = &w->capture.wait;
-
-    for (size_t i = 0; i < w->npy; i++)
-        if (w->py[i]->gil && !w->py[i]->holds_gil && wait->blocked && wait->nr == SYS_futex &&
-            wait->args[0] >= w->py[i]->gil && wait->args[0] - w->py[i]->gil < PB_PY_GIL_SIZE)
-            return true;
-    return false;
-}
-
-/*
- * From 3.15 on the interpreter tells the frame in which the collection began. Before, a finalizer
- * that gives the GIL away makes the next one that has it look like the collector.
- */
-static bool collects(const struct pb_target *t, const struct pb_work *w)
-{
-    const struct pb_py_raw_stack *s = &w->capture.python;
-    bool any = false;
-
-    for (size_t i = 0; i < w->npy; i++) {
-        uint64_t frame = w->py[i]->gc_frame;
-
-        any = any || w->py[i]->collecting;
-        for (size_t k = 0; frame && k < s->n; k++)
-            if (s->v[k].addr == frame)
-                return true;
-    }
-    return any && (t->loc.layout.interp_gc_frame == PB_NONE || !w->py[0]->gc_frame);
-}
-
-static const char *wait_name(pid_t pid, pid_t tid, const struct pb_proc_wait *wait,
-                             struct pb_arena *a)
-{
-    const char *name = wait->nr >= 0 ? pb_proc_syscall_name(wait->nr) : NULL;
-    char wchan[64];
-
-    if (!wait->blocked)
-        return NULL;
-    if (name)
-        return name;
-    pb_proc_wchan(wchan, sizeof wchan, pid, tid);
-    return wchan[0] ? pb_arena_strdup(a, wchan) : NULL;
+    if (pb_build_codes(&h->t->codes, h->o, w, h->a))
+        pb_values_read(&h->t->codes, h->o, w, h->a);
 }
 
 /* Captures one thread and reads its code objects, again if they changed meanwhile. */
-static void capture(struct pb_target *t, const struct pb_capture_opts *o, struct pb_work *w,
-                    struct pb_arena *a)
+static void capture_once(struct pb_target *t, const struct pb_capture_opts *o, struct pb_work *w,
+                         struct pb_arena *a)
 {
     for (int i = 0; i < RECAPTURES; i++) {
+        w->values = NULL; /* those of an earlier copy */
         pb_capture_thread(o, w->tid, pb_work_tstates(w), a, &w->capture);
         if (w->capture.gone || pb_build_codes(&t->codes, o, w, a))
             return;
@@ -216,37 +138,29 @@ static void capture(struct pb_target *t, const struct pb_capture_opts *o, struct
     w->capture.torn = true;
 }
 
-static void describe(struct pb_target *t, const struct pb_work *w, bool process_stopped,
-                     struct pb_arena *a, struct pb_thread *ret)
+static void capture(struct pb_target *t, const struct pb_capture_opts *o, bool values,
+                    struct pb_work *w, struct pb_arena *a)
 {
-    struct pb_proc_stat st;
-    struct pb_err ignored = {0};
+    struct pb_capture_opts holding_it = *o;
+    struct holding h = {t, &holding_it, a};
 
-    ret->tid = ret->ns_tid = w->tid;
-    ret->python = w->npy > 0;
-    ret->is_main = w->tid == t->pid;
-    for (size_t i = 0; i < w->npy; i++) {
-        ret->holds_gil = ret->holds_gil || w->py[i]->holds_gil;
-        ret->name = ret->name ? ret->name : w->py[i]->name;
+    for (int i = 0; i < (values ? REREADS : 1); i++) {
+        capture_once(t, o, w, a);
+        if (w->capture.gone || !values)
+            return;
+        pb_values_read(&t->codes, o, w, a);
+        if (pb_values_check(&t->codes, o, w, a))
+            return;
     }
-    ret->collecting = collects(t, w);
-    if (w->npy)
-        ret->interpreter = w->py[w->capture.python.n ? w->capture.python.v[0].part : 0]->interp_id;
-    ret->waits_gil = waits_gil(w);
-    ret->state = pb_state_of(&w->capture.wait, process_stopped);
-    ret->wait = process_stopped ? NULL : wait_name(t->pid, w->tid, &w->capture.wait, a);
-    ret->torn = w->capture.torn;
-    ret->pause_us = w->capture.pause_us;
-    if (!ret->name && ret->is_main && w->npy)
-        ret->name = "MainThread";
-    if (!ret->name && pb_proc_stat(&st, t->pid, w->tid, &ignored) == 0)
-        ret->name = pb_arena_strdup(a, st.comm);
-    if (t->status.ns_pid != t->pid) {
-        struct pb_proc_status status;
-
-        if (pb_proc_status(&status, w->tid, &ignored) == 0)
-            ret->ns_tid = status.ns_pid;
-    }
+    if (o->pause == PB_PAUSE_NEVER)
+        return;
+    holding_it.held = read_held;
+    holding_it.held_ctx = &h;
+    capture_once(t, &holding_it, w, a);
+    if (w->capture.gone || (w->capture.stopped && w->values))
+        return;
+    pb_values_read(&t->codes, o, w, a);
+    pb_values_check(&t->codes, o, w, a);
 }
 
 static void add_sources(const struct pb_target *t, struct pb_arena *a, struct pb_thread *th)
@@ -304,6 +218,7 @@ static void finish_threads(struct pb_target *t, const struct pb_snapshot_opts *o
                            struct pb_work *work, size_t n, bool process_stopped,
                            struct pb_arena *a, struct pb_snapshot *ret)
 {
+    const struct pb_described of = {t->pid, t->status.ns_pid, &t->loc.layout, process_stopped};
     struct pb_mem_pages pages;
 
     pb_mem_pages_init(&pages, &t->mem);
@@ -316,19 +231,36 @@ static void finish_threads(struct pb_target *t, const struct pb_snapshot_opts *o
 
         if (work[i].capture.gone)
             continue;
-        describe(t, &work[i], process_stopped, a, th);
+        pb_describe_thread(&of, &work[i], a, th);
         pb_build_frames(&t->codes, o, &work[i], a, th);
         if (o->source)
             add_sources(t, a, th);
+        if (o->locks)
+            pb_describe_locks(&t->codes, work, n, i, a, th);
         ret->nthreads++;
     }
     t->codes.reader.mem = &t->mem;
     pb_mem_pages_finish(&pages);
 }
 
+/* -1: there is nothing left to read. */
+static int check_lives(const struct pb_target *t, struct pb_proc_stat *ret, struct pb_err *err)
+{
+    if (pb_proc_stat(ret, t->pid, t->pid, err) < 0)
+        return -1;
+    if (ret->state == 'Z' || ret->state == 'X')
+        return pb_err_set(err, PB_NO_TARGET, "%d: the process has ended", (int)t->pid);
+    return 0;
+}
+
+/* No thread was found, perhaps because the process has ended meanwhile. */
 static int fail_thread(const struct pb_target *t, const struct pb_snapshot_opts *o,
                        const pid_t *tids, size_t ntids, struct pb_err *err)
 {
+    struct pb_proc_stat st;
+
+    if (check_lives(t, &st, err) < 0)
+        return -1;
     for (size_t i = 0; o->tid && i < ntids; i++)
         if (tids[i] == o->tid)
             return pb_err_set(err, PB_FAIL,
@@ -344,10 +276,8 @@ static int fail_empty(const struct pb_target *t, struct pb_err *err)
 {
     struct pb_proc_stat st;
 
-    if (pb_proc_stat(&st, t->pid, t->pid, err) < 0)
+    if (check_lives(t, &st, err) < 0)
         return -1;
-    if (st.state == 'Z' || st.state == 'X')
-        return pb_err_set(err, PB_NO_TARGET, "%d: the process has ended", (int)t->pid);
     return pb_err_set(err, PB_FAIL,
                       "%d: the Python interpreter is starting or ending; try again in a moment",
                       (int)t->pid);
@@ -375,6 +305,8 @@ static double capture_paused(struct pb_target *t, const struct pb_capture_opts *
     for (int tries = 0; tries < PAUSES; tries++) {
         if (tries)
             nanosleep(&nap, NULL);
+        for (size_t i = 0; i < n; i++)
+            work[i].values = NULL;
         us += pb_pause_capture(co, work, n, tids, ntids, a);
         for (size_t i = 0; i < n; i++)
             if (work[i].capture.stopped)
@@ -388,8 +320,16 @@ static double capture_paused(struct pb_target *t, const struct pb_capture_opts *
 int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, struct pb_arena *a,
                        struct pb_snapshot *ret, struct pb_err *err)
 {
-    struct pb_capture_opts co = {t->pid, &t->mem, NULL, &t->loc.layout,
-                                 o->pause, o->native, o->locals, 0, 0};
+    struct pb_tracer own = {.nlate = 0};
+    struct pb_capture_opts co = {.pid = t->pid,
+                                 .mem = &t->mem,
+                                 .py = &t->loc.layout,
+                                 .pause = o->pause,
+                                 .native = o->native,
+                                 .locals = o->locals || o->locks,
+                                 .at = o->at,
+                                 .tracer = o->tracer ? o->tracer : &own};
+    struct holding holding = {t, &co, a};
     uint64_t start = pb_clock_ns();
     struct pb_py_threads threads;
     struct pb_proc_stat st;
@@ -399,15 +339,13 @@ int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, st
     size_t n;
 
     memset(ret, 0, sizeof *ret);
-    if (++t->snapshots % FORGET_AFTER == 0) {
+    if (++t->snapshots % FORGET_AFTER == 0 || pb_py_codes_are_full(&t->codes)) {
         pb_py_codes_finish(&t->codes);
         pb_py_codes_init(&t->codes, &t->mem, &t->loc.layout);
     }
     pb_build_limits(o->max_frames, &co.head, &co.tail);
-    if (pb_proc_stat(&st, t->pid, t->pid, err) < 0)
+    if (check_lives(t, &st, err) < 0)
         return -1;
-    if (st.state == 'Z' || st.state == 'X')
-        return pb_err_set(err, PB_NO_TARGET, "%d: the process has ended", (int)t->pid);
     if ((o->native && refresh_native(t, err) < 0) ||
         (ntids = pb_proc_threads(t->pid, a, &tids, err)) < 0)
         return -1;
@@ -415,11 +353,15 @@ int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, st
     n = find_threads(t, o, tids, (size_t)ntids, a, &threads, &work);
     if (!n)
         return fail_thread(t, o, tids, (size_t)ntids, err);
+    if (o->pause == PB_PAUSE_ALL && o->locals) {
+        co.held = read_held;
+        co.held_ctx = &holding;
+    }
     if (o->pause == PB_PAUSE_ALL)
         ret->pause_us = capture_paused(t, &co, work, n, tids, (size_t)ntids, a);
     for (size_t i = 0; i < n; i++)
         if (o->pause != PB_PAUSE_ALL || !work[i].capture.stopped)
-            capture(t, &co, &work[i], a);
+            capture(t, &co, o->locals, &work[i], a);
     finish_threads(t, o, work, n, st.state == 'T' || st.state == 't', a, ret);
     if (!ret->nthreads)
         return fail_empty(t, err);

@@ -19,9 +19,13 @@
 #include "base/err.h"
 #include "host/arena.h"
 #include "unwind/capture.h"
+#include "unwind/python/awaits.h"
 #include "unwind/python/locals.h"
+#include "unwind/python/locate.h"
+#include "unwind/python/locks.h"
 
 struct pb_frame {
+    uint64_t address; /* the interpreter's frame: the same while one call lasts; native: 0 */
     size_t depth; /* 0 = innermost; counts frames that are left out, too */
     bool native;
     const char *func; /* NULL: a native function without a symbol */
@@ -38,7 +42,8 @@ struct pb_frame {
     size_t nlocals;
 };
 
-enum pb_state { PB_RUNNING, PB_IDLE, PB_WAITING, PB_STOPPED };
+/* PB_DUMPED: in a core file. */
+enum pb_state { PB_RUNNING, PB_IDLE, PB_WAITING, PB_STOPPED, PB_DUMPED };
 
 struct pb_thread {
     pid_t tid;
@@ -46,14 +51,22 @@ struct pb_thread {
     const char *name;
     bool python; /* known to the interpreter */
     bool is_main, holds_gil;
-    int64_t interpreter; /* of the innermost Python frame */
+    int64_t interpreter; /* interpreter of the innermost Python frame */
     bool collecting; /* in garbage collection; never true to 3.6 */
-    bool waits_gil; /* sleeps on the GIL's own condition variable; never true to 3.6 */
+    bool waits_gil; /* sleeps on the GIL's own condition variable */
     enum pb_state state;
     const char *wait; /* system call or kernel function, NULL when not waiting */
     bool torn;
     double pause_us; /* 0: it was not held */
     const char *note; /* what is missing and why, or NULL */
+    struct pb_proc_wait blocked; /* the system call that it sleeps in */
+    /* With the option `locks`: */
+    struct pb_py_lock lock; /* lock that it waits for; object 0: none, or not found */
+    pid_t on_tid;           /* thread of this process that it waits for: owner, joined; or 0 */
+    uint64_t *held;         /* locks that its frames hold by `with` */
+    size_t nheld;
+    struct pb_py_await *awaits; /* suspended coroutines that its event loop waits for */
+    size_t nawaits;
     struct pb_frame *frames; /* innermost first */
     size_t nframes;
     size_t total;    /* frames there are */
@@ -61,11 +74,8 @@ struct pb_thread {
     size_t elided;
 };
 
-struct pb_tree_process;
-
 struct pb_snapshot {
     pid_t pid, ns_pid;
-    const struct pb_tree_process *family; /* its place in a tree of processes, or NULL (tree.h) */
     const char *python; /* version */
     const char *how, *module; /* how the interpreter was found, and where */
     bool free_threaded;
@@ -81,8 +91,11 @@ struct pb_snapshot_opts {
     pid_t tid; /* one thread, 0: the main thread unless all */
     bool locals, native;
     bool source; /* the executing line out of its file */
+    bool locks;  /* Python locks that threads wait for and hold */
     enum pb_pause pause;
     size_t max_frames; /* shown per thread; the middle is left out. 0: no limit */
+    struct pb_tracer *tracer; /* tracer of the calling thread; NULL: one for this call alone */
+    const struct pb_capture_at *at; /* a thread that is in its signal handler, or NULL */
 };
 
 struct pb_target;
@@ -91,6 +104,21 @@ int pb_target_open(struct pb_target **ret, pid_t pid, const char *hint, struct p
 void pb_target_close(struct pb_target *t);
 int pb_target_snapshot(struct pb_target *t, const struct pb_snapshot_opts *o, struct pb_arena *a,
                        struct pb_snapshot *ret, struct pb_err *err);
+
+/* What other readers of the same target need of it; all of it is the target's. */
+struct pb_target_view {
+    pid_t pid;
+    struct pb_mem *mem;
+    const struct pb_maps *maps; /* the maps that were read last */
+    const struct pb_py_location *loc;
+    struct pb_py_codes *codes;
+    const pid_t *tids; /* its threads, ascending; in the caller's arena */
+    size_t ntids;
+    uint64_t bytes; /* memory in a core file; 0: a living process, whose kernel knows */
+};
+
+int pb_target_view(struct pb_target *t, struct pb_arena *a, struct pb_target_view *ret,
+                   struct pb_err *err);
 
 /* From what a thread is blocked in; a process that is stopped as a whole has no other state. */
 enum pb_state pb_state_of(const struct pb_proc_wait *wait, bool process_stopped);

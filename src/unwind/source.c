@@ -1,12 +1,13 @@
 #include "unwind/source.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "host/regular.h"
 
 /* Larger files are no source, or none that anybody reads. */
 #define FILE_LIMIT (8u << 20)
@@ -22,16 +23,13 @@ static int open_file(pid_t pid, uid_t uid, const char *path, size_t *ret_size)
                  path[0] == '/' ? path + 1 : path);
     if (n < 0 || (size_t)n >= sizeof name)
         return -1;
-    /* Neither a pipe without a writer nor a device may hold us up. */
-    fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size <= FILE_LIMIT &&
-        (st.st_uid == uid || (st.st_mode & S_IROTH))) {
+    fd = pb_open_regular(name, pb_regular_is_readable_by, &uid, &st);
+    if (fd >= 0 && st.st_size > 0 && st.st_size <= FILE_LIMIT) {
         *ret_size = (size_t)st.st_size;
         return fd;
     }
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     return -1;
 }
 
@@ -87,4 +85,19 @@ const char *pb_source_line(pid_t pid, uid_t uid, const char *path, int line, str
     free(text);
     close(fd);
     return copy;
+}
+
+char *pb_source_text(pid_t pid, uid_t uid, const char *path, struct pb_arena *a)
+{
+    size_t size = 0;
+    char *text = NULL;
+    int fd = path[0] == '<' ? -1 : open_file(pid, uid, path, &size);
+
+    if (fd < 0)
+        return NULL;
+    text = pb_arena_alloc(a, size + 1);
+    if (read(fd, text, size) != (ssize_t)size)
+        text = NULL;
+    close(fd);
+    return text;
 }

@@ -20,4 +20,7 @@
 const char *pb_source_line(pid_t pid, uid_t uid, const char *path, int line, struct pb_arena *a,
                            int *ret_indentation);
 
+/* The whole file under the same rule, terminated; NULL where it cannot be read. */
+char *pb_source_text(pid_t pid, uid_t uid, const char *path, struct pb_arena *a);
+
 #endif

@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "host/proc.h"
-#include "unwind/hurry.h"
 
 /*
  * How long one is waited for that sleeps uninterruptibly, and one that runs or waits for a CPU: it
@@ -23,7 +22,6 @@ static const struct patience {
 } alone = {2000000000u, 10000000000u}, among_others = {50000000u, 2000000000u};
 /* How often its state is asked for. */
 #define LOOK_NS 25000000u
-#define LATE_MAX 64
 /*
  * A thread on another CPU stops within this. Giving the CPU away before that
  * may mean to get it back much later, with the thread held all the while.
@@ -32,25 +30,17 @@ static const struct patience {
 /* Longest sleep between two looks; the signal of the stop normally ends it at once. */
 #define NAP_NS 1000000
 
-/*
- * Threads that were given up while they were still seized: only a stopped one can be let go, and
- * they all stop one day. The kernel lets go what is left when this thread ends.
- */
-static __thread struct {
-    pid_t tids[LATE_MAX];
-    size_t n;
-} late;
-
 static int signal_of(int status)
 {
     /* A signal that came first stops the thread as well; it is delivered at the end. */
     return status >> 16 == 0 ? WSTOPSIG(status) : 0;
 }
 
-size_t pb_stop_tidy(void)
+/* Only a stopped thread can be released. */
+size_t pb_stop_release_abandoned(struct pb_tracer *by)
 {
-    for (size_t i = late.n; i-- > 0;) {
-        pid_t tid = late.tids[i];
+    for (size_t i = by->nlate; i-- > 0;) {
+        pid_t tid = by->late[i];
         int status;
         pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
 
@@ -60,15 +50,15 @@ size_t pb_stop_tidy(void)
             pb_arch_restart_interrupted(tid);
             ptrace(PTRACE_DETACH, tid, NULL, (void *)(long)signal_of(status));
         }
-        late.tids[i] = late.tids[--late.n];
+        by->late[i] = by->late[--by->nlate];
     }
-    return late.n;
+    return by->nlate;
 }
 
-static bool is_late(pid_t tid)
+static bool is_late(const struct pb_tracer *by, pid_t tid)
 {
-    for (size_t i = 0; i < late.n; i++)
-        if (late.tids[i] == tid)
+    for (size_t i = 0; i < by->nlate; i++)
+        if (by->late[i] == tid)
             return true;
     return false;
 }
@@ -86,12 +76,11 @@ static enum pb_stop_result seize_error(void)
     return errno == ESRCH ? PB_STOP_GONE : PB_STOP_DENIED;
 }
 
-enum pb_stop_result pb_stop_request(struct pb_stop *s, pid_t tid)
+enum pb_stop_result pb_stop_request(struct pb_stop *s, struct pb_tracer *by, pid_t tid)
 {
-    memset(s, 0, sizeof *s);
-    s->tid = tid;
-    pb_stop_tidy();
-    if (is_late(tid))
+    *s = (struct pb_stop){.by = by, .tid = tid};
+    pb_stop_release_abandoned(by);
+    if (is_late(by, tid))
         return PB_STOP_TIMEOUT;
     if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
         return seize_error();
@@ -121,8 +110,7 @@ static bool is_answered(struct pb_stop *s, enum pb_stop_result *ret)
 }
 
 /* Until it has stopped, or will not in time. */
-static enum pb_stop_result await_long(struct pb_stop *s, uint64_t start,
-                                      const struct patience *p)
+static enum pb_stop_result await_stop(struct pb_stop *s, uint64_t start, const struct patience *p)
 {
     const struct timespec nap = {0, NAP_NS};
     uint64_t look = start + LOOK_NS;
@@ -160,9 +148,9 @@ enum pb_stop_result pb_stop_await(struct pb_stop *s, bool others_held)
     } while (!done && now - start < SPIN_NS);
     if (!done) {
         /* It may need the very CPU that this thread has. */
-        pb_hurry_rest();
-        rc = await_long(s, start, others_held ? &among_others : &alone);
-        pb_hurry_again();
+        pb_priority_yield(&s->by->priority);
+        rc = await_stop(s, start, others_held ? &among_others : &alone);
+        pb_priority_reraise(&s->by->priority);
     }
     if (s->stopped)
         pb_arch_restart_interrupted(s->tid);
@@ -171,7 +159,8 @@ enum pb_stop_result pb_stop_await(struct pb_stop *s, bool others_held)
     return rc;
 }
 
-enum pb_stop_result pb_stop_begin(struct pb_stop *s, pid_t pid, pid_t tid, bool even_blocked)
+enum pb_stop_result pb_stop_begin(struct pb_stop *s, struct pb_tracer *by, pid_t pid, pid_t tid,
+                                  bool even_blocked)
 {
     enum pb_stop_result rc;
 
@@ -184,7 +173,7 @@ enum pb_stop_result pb_stop_begin(struct pb_stop *s, pid_t pid, pid_t tid, bool 
             return PB_STOP_BLOCKED;
         }
     }
-    rc = pb_stop_request(s, tid);
+    rc = pb_stop_request(s, by, tid);
     return rc == PB_STOP_OK ? pb_stop_await(s, false) : rc;
 }
 
@@ -195,8 +184,8 @@ double pb_stop_end(struct pb_stop *s)
     if (!s->seized)
         return 0;
     if (ptrace(PTRACE_DETACH, s->tid, NULL, (void *)(long)s->signal) < 0 && !s->stopped &&
-        late.n < LATE_MAX)
-        late.tids[late.n++] = s->tid;
+        s->by->nlate < PB_TRACER_LATE)
+        s->by->late[s->by->nlate++] = s->tid;
     us = (double)(pb_clock_ns() - s->since) / 1000.0;
     s->seized = s->stopped = false;
     return us;

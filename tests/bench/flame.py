@@ -1,6 +1,9 @@
-"""What sampling costs the target and the sampler, beside py-spy's."""
+"""What sampling costs the target and the sampler, beside py-spy and austin."""
+import glob
 import os
+import re
 import resource
+import signal
 import statistics
 import struct
 import subprocess
@@ -38,18 +41,67 @@ class Paced(harness.Target):
 
 def commands(pid, rate, seconds, folder):
     out = os.path.join(folder, "out.txt")
-    known = {"probing": [measure.tool_path(), str(pid), "flamegraph", "-r", str(rate), "-d",
-                         str(seconds), "-f", "collapsed", "-o", out]}
+    known = {"probing": [measure.tool_path(), str(pid), "flamegraph", "-r", str(rate), "-f",
+                         "collapsed", "-o", out]}
     spy = os.environ.get("PY_SPY") or measure.spy_path()
     if spy:
         known["py-spy"] = [spy, "record", "-p", str(pid), "-r", str(rate), "-d",
                            str(int(seconds) or 1), "-f", "raw", "-o", out]
+    austin = os.path.join(os.path.dirname(sys.executable), "austin")
+    if measure.runs([austin, "--version"]):
+        known["austin"] = [austin, "-i", "%dus" % (1000000 // rate), "-x", str(int(seconds) or 1),
+                           "-o", out, "-p", str(pid)]
     return known
 
 
 def cpu_of_children():
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def cpu_ns(pid, tid="*"):
+    """Time on a processor of a thread, or of all threads of a process."""
+    spent = 0
+    for path in glob.glob("/proc/%d/task/%s/schedstat" % (pid, tid)):
+        with open(path) as file:
+            spent += int(file.read().split()[0])
+    return spent
+
+
+def window(target, tool, seconds):
+    """(the target's units per second of processor time, the tool's share of a core)."""
+    began, done, spent, used = (time.perf_counter(), target.done(),
+                                cpu_ns(target.pid, str(target.pid)), cpu_ns(tool.pid))
+    time.sleep(seconds)
+    spent = cpu_ns(target.pid, str(target.pid)) - spent
+    took = time.perf_counter() - began
+    return ((target.done() - done) / spent if spent else None, (cpu_ns(tool.pid) - used) / took)
+
+
+def measure_ours(target, command, seconds):
+    """
+    As measure_one, in short turns with the sampler at work and suspended, and by processor time:
+    what else runs on the machine is in both. Time in which threads were held comes on top.
+    """
+    tool = subprocess.Popen(command + ["-d", "3600"], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=harness.ENV)
+    time.sleep(1)  # what opening costs is not what sampling costs
+    bare, sampled, used = [], [], []
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        for signal_, paces in ((signal.SIGSTOP, bare), (signal.SIGCONT, sampled)):
+            tool.send_signal(signal_)
+            pace, share = window(target, tool, 0.2)
+            if pace:
+                paces.append(pace)
+            if paces is sampled:
+                used.append(share * 100 / 1e9)
+    tool.send_signal(signal.SIGINT)
+    said = tool.communicate()[1].decode()
+    held = re.search(r"stops: ([\d,]+) of (\d+) us", said)
+    lost = int(held.group(1).replace(",", "")) * int(held.group(2)) / 1e6 if held else 0
+    return ((statistics.median(bare) / statistics.median(sampled) - 1 + lost / seconds) * 100,
+            statistics.median(used))
 
 
 def measure_one(target, command, seconds):
@@ -74,17 +126,22 @@ def case(name, threads, rate, quick, folder):
         known = commands(target.pid, rate, seconds, folder)
         for _ in range(rounds):
             for who, command in known.items():
-                found.setdefault(who, []).append(measure_one(target, command, seconds))
+                measured = measure_ours if who == "probing" else measure_one
+                found.setdefault(who, []).append(measured(target, command, seconds))
     finally:
         target.stop()
     mid = {who: [statistics.median(pair[part] for pair in pairs) for part in (0, 1)]
            for who, pairs in found.items()}
-    mine, other = mid["probing"], mid.get("py-spy")
-    bar = BAR_SLOWER.get(name)
-    yield ("slower by, " + name, "%.1f %%" % bar if bar else "", "%.2f %%" % mine[0],
-           "%.1f %%" % other[0] if other else "not there", mine[0] <= bar if bar else None)
-    yield ("  the sampler's own CPU", "%d %%" % BAR_CPU[name], "%.1f %%" % mine[1],
-           "%.1f %%" % other[1] if other else "not there", mine[1] <= BAR_CPU[name])
+    mine, bar = mid["probing"], BAR_SLOWER.get(name)
+
+    def others(part):
+        return ", ".join("%s %.1f %%" % (who, mid[who][part]) if who in mid else
+                         who + " not there" for who in ("py-spy", "austin"))
+
+    yield ("slower by, " + name, "%.1f %%" % bar if bar else "", "%.2f %%" % mine[0], others(0),
+           mine[0] <= bar if bar else None)
+    yield ("  the sampler's own CPU", "%d %%" % BAR_CPU[name], "%.1f %%" % mine[1], others(1),
+           mine[1] <= BAR_CPU[name])
 
 
 def rows(quick):

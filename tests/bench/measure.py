@@ -2,6 +2,7 @@
 import contextlib
 import os
 import statistics
+import subprocess
 import sys
 import time
 
@@ -26,6 +27,15 @@ def tool_path():
 def spy_path():
     path = os.path.join(os.path.dirname(sys.executable), "py-spy")
     return path if os.access(path, os.X_OK) else None
+
+
+def runs(command):
+    """Whether there is such a program, and it starts on this system."""
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        return False
 
 
 def once(command):

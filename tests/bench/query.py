@@ -7,6 +7,7 @@ its own with as many rows; it runs its queries inside that process.
 import json
 import os
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -57,7 +58,8 @@ class Node:
         """The server: a child of the process that holds the lock of the data folder."""
         with open("/proc/locks") as file:
             held = {line.split()[5].split(":")[2]: int(line.split()[4]) for line in file}
-        pid = held[str(os.stat(os.path.join(self.folder, "node.lock")).st_ino)]
+        lock = os.path.join(self.folder, "node-%s.lock" % socket.gethostname())
+        pid = held[str(os.stat(lock).st_ino)]
         with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
             return int(file.read().split()[0])
 

@@ -19,7 +19,8 @@ from measure import harness
 
 # In the order of the table; all but the first are modules with rows(quick).
 PARTS = ["stacks", "inject", "eval", "startup", "store", "tables", "query", "history",
-         "training", "torch_gpu", "comm", "flame"]
+         "training", "torch_gpu", "comm", "flame", "truth", "page", "heap", "alloc", "crash",
+         "web", "cluster", "fleet", "faults"]
 
 
 class Table:

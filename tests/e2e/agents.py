@@ -19,7 +19,7 @@ class Probed(harness.Script):
     def __init__(self, interpreter, *args, **how):
         super().__init__(interpreter, "probed.py", *args, **how)
 
-    def settle(self, seconds=30):
+    def settle(self, seconds=harness.PATIENCE):
         """It wakes up all the time."""
         return self
 
@@ -35,7 +35,7 @@ class Probed(harness.Script):
     def end(self):
         """Lets the job end by itself; what it printed, and its exit code."""
         self.eval("finish = True")
-        out, err = self.process.communicate(timeout=20)
+        out, err = self.process.communicate(timeout=harness.PATIENCE)
         return self.process.returncode, out.decode(), err.decode()
 
     def home(self, pid=None):
@@ -55,12 +55,22 @@ class Wire:
     def __init__(self, home):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(10)
-        folder = os.open(home, os.O_PATH)
-        self.socket.connect("/proc/self/fd/%d/control" % folder)
-        os.close(folder)
-        kind, _, text = self.read()
+        try:
+            self.connect(home)
+            kind, _, text = self.read()
+        except BaseException:
+            self.socket.close()
+            raise
         assert kind == HELLO
         self.hello = dict(line.split("=", 1) for line in text.decode().splitlines())
+
+    def connect(self, home):
+        """The path may be longer than the address of a socket."""
+        folder = os.open(home, os.O_PATH)
+        try:
+            self.socket.connect("/proc/self/fd/%d/control" % folder)
+        finally:
+            os.close(folder)
 
     def send(self, kind, body=b"", number=1):
         self.socket.sendall(HEAD.pack(MAGIC, kind, 0, number, len(body)) + body)
@@ -114,8 +124,8 @@ def computed(pid, tid):
         return int(file.read().split()[0]) / 1e9
 
 
-def eventually(good, seconds=30):
-    end = time.time() + seconds
+def eventually(good, seconds=harness.PATIENCE):
+    end = time.monotonic() + seconds
     while not good():
-        assert time.time() < end, "did not happen in %d s" % seconds
+        assert time.monotonic() < end, "did not happen in %d s" % seconds
         time.sleep(0.01)

@@ -1,4 +1,5 @@
 """Fixtures of the end-to-end tests: one round per interpreter found on the machine."""
+import json
 import os
 import signal
 
@@ -11,7 +12,7 @@ import interpreters
 def pytest_report_header(config):
     lines = ["tool: " + harness.BIN, "interpreters:"]
     for item in interpreters.found():
-        note = "" if item in interpreters.readable() else "  (debug build: refusal only)"
+        note = "" if item in interpreters.readable() else "  (debug build: no stacks)"
         lines.append("  %-9s %s%s" % (item.label, item.command, note))
     if not interpreters.archived():
         lines.append("  (none from %s: the folder is not there, or for another processor)"
@@ -30,6 +31,19 @@ def pytest_sessionstart(session):
 
 def pytest_sessionfinish(session):
     harness.remove_stores()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """For run.py, which adds up what several processes of pytest count."""
+    path = os.environ.get("PROBING_TEST_REPORT")
+    if not path:
+        return
+    stats = terminalreporter.stats
+    bad = stats.get("failed", []) + stats.get("error", [])
+    counts = {"passed": len(stats.get("passed", [])), "failed": len(bad),
+              "skipped": len(stats.get("skipped", []))}
+    with open(path, "w") as file:
+        json.dump({"counts": counts, "failures": ["FAILED " + it.nodeid for it in bad]}, file)
 
 
 @pytest.fixture(scope="module", params=interpreters.chosen(), ids=lambda item: item.label)
@@ -62,6 +76,7 @@ def start():
         running.append(kind(*args, **how))
         return running[-1]
 
+    begin.running = running
     yield begin
     for target in running:
         target.stop()

@@ -43,5 +43,3 @@ def environment(more=None):
     return {name: value for name, value in env.items() if value is not None}
 
 
-def built_with_agent():
-    return os.path.exists(os.path.join(os.path.dirname(harness.BIN), "libprobing.so"))

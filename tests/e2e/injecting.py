@@ -12,21 +12,18 @@ from harness import BIN, TARGETS, Target, probing
 SUCCESS = "Successfully injected probes into process %d\n"
 
 
-def has_agent():
-    """Was the tool built with the agent?"""
-    return probing("inject", "-h").returncode == 0
-
-
 def threads(pid):
     return len(os.listdir("/proc/%d/task" % pid))
 
 
-def threads_become(pid, count, seconds=30):
+def threads_become(pid, count, seconds=harness.PATIENCE):
     """A thread that has had its say takes a moment to end. True when the number is as expected."""
-    end = time.time() + seconds
-    while threads(pid) != count and time.time() < end:
+    end = time.monotonic() + seconds
+    while threads(pid) != count:
+        if time.monotonic() > end:
+            return False
         time.sleep(0.005)
-    return threads(pid) == count
+    return True
 
 
 def traces(target):
@@ -44,10 +41,10 @@ def ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
-def moves_on(pid, seconds=30):
+def moves_on(pid, seconds=harness.PATIENCE):
     """Does the process use its CPU?"""
-    before, end = ticks(pid), time.time() + seconds
-    while time.time() < end:
+    before, end = ticks(pid), time.monotonic() + seconds
+    while time.monotonic() < end:
         time.sleep(0.02)
         if ticks(pid) > before:
             return True
@@ -117,5 +114,5 @@ def well(target):
     assert target.process.poll() is None, target.process.stderr.read().decode()
 
 
-__all__ = ["BIN", "Libraries", "SUCCESS", "begin", "eject", "has_agent", "inject", "kinds",
+__all__ = ["BIN", "Libraries", "SUCCESS", "begin", "eject", "inject", "kinds",
            "moves_on", "threads", "threads_become", "ticks", "traces", "well"]

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import tempfile
 
+import facts
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Built interpreters that no registry has, as python-VERSION.tar.xz, where somebody put them.
 ARCHIVES = os.path.join(os.path.dirname(ROOT), "shared", "pythons")
@@ -69,7 +71,7 @@ class Interpreter:
 def ask(path):
     try:
         answer = subprocess.run([path, "-c", ASK], stdout=subprocess.PIPE, cwd="/",
-                                stderr=subprocess.DEVNULL, timeout=20)
+                                stderr=subprocess.DEVNULL, timeout=60)
         return json.loads(answer.stdout.decode())
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
@@ -126,13 +128,13 @@ def found():
         if path in asked:
             continue
         asked.add(path)
-        facts = ask(path)
-        if not facts or not facts["cpython"] or facts["version"] < [3, 4] or facts["bits"] != 64:
+        said = facts.remembered(path, lambda at=path: ask(at))
+        if not said or not said["cpython"] or said["version"] < [3, 4] or said["bits"] != 64:
             continue
-        key = (tuple(facts["identity"]), tuple(facts["version"]))
+        key = (tuple(said["identity"]), tuple(said["version"]))
         if key not in seen:
             seen.add(key)
-            out.append(Interpreter(path if as_given else facts["exe"], facts))
+            out.append(Interpreter(path if as_given else said["exe"], said))
     return sorted(out, key=lambda item: (item.version, item.command))
 
 

@@ -30,7 +30,7 @@ class Node:
     def __call__(self, *args, **how):
         command = [harness.BIN] + [str(arg) for arg in args]
         return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, timeout=how.pop("timeout", 60),
+                              stderr=subprocess.PIPE, timeout=how.pop("timeout", harness.PATIENCE),
                               env=dict(harness.ENV, **dict(self.env, **how.pop("env", {}))),
                               preexec_fn=self.become if self.uid is not None else None,
                               encoding="utf-8", **how)
@@ -76,9 +76,9 @@ def alive(pid):
         return False
 
 
-def gone(pid, seconds=30):
-    end = time.time() + seconds
-    while alive(pid) and time.time() < end:
+def gone(pid, seconds=harness.PATIENCE):
+    end = time.monotonic() + seconds
+    while alive(pid) and time.monotonic() < end:
         time.sleep(0.02)
     return not alive(pid)
 

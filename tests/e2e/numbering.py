@@ -49,9 +49,9 @@ class Numbers(harness.Target):
             time.sleep(0.05)
         return before
 
-    def wait_for(self, rows, seconds=30):
-        end = time.time() + seconds
-        while self.written() < rows and time.time() < end:
+    def wait_for(self, rows, seconds=harness.PATIENCE):
+        end = time.monotonic() + seconds
+        while self.written() < rows and time.monotonic() < end:
             time.sleep(0.005)
         assert self.written() >= rows
         return self
@@ -104,11 +104,11 @@ def broken_off(node, *words, after):
     tool.wait()
 
 
-def until(look, seconds=30):
+def until(look, seconds=harness.PATIENCE):
     """The first answer that is true."""
-    end = time.time() + seconds
+    end = time.monotonic() + seconds
     while True:
         answer = look()
-        if answer or time.time() > end:
+        if answer or time.monotonic() > end:
             return answer
         time.sleep(0.05)

@@ -1,6 +1,8 @@
 """The SQL engine alone, by its C API and without a line of the tool's: another reader of files."""
 import ctypes
+import json
 import os
+import tempfile
 
 import harness
 
@@ -37,3 +39,13 @@ def first_row(sql):
         duck.duckdb_destroy_result(ctypes.byref(result))
         duck.duckdb_disconnect(ctypes.byref(connection))
         duck.duckdb_close(ctypes.byref(database))
+
+
+def rows(statements):
+    """The last statement's rows, each a list of values; the engine itself writes them as JSON."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "rows.json")
+        first_row("; ".join(list(statements[:-1]) + [
+            "COPY (%s) TO '%s' (FORMAT json)" % (statements[-1], path)]))
+        with open(path) as file:
+            return [list(json.loads(line).values()) for line in file]

@@ -31,9 +31,9 @@ class Job:
                 env=dict(harness.ENV, TMPDIR=str(folder), OMP_NUM_THREADS="1", **env),
                 start_new_session=True, preexec_fn=harness.die_with_parent)
         self.pids = {}
-        end = time.time() + 90
+        end = time.monotonic() + 90
         while len(self.pids) < ranks:
-            if time.time() > end or self.process.poll() is not None:
+            if time.monotonic() > end or self.process.poll() is not None:
                 text = self.text()
                 self.stop()
                 raise AssertionError("ranks did not come: " + text)
@@ -48,9 +48,9 @@ class Job:
 
     def says(self, what, seconds=60):
         """Waits for a text."""
-        end = time.time() + seconds
+        end = time.monotonic() + seconds
         while what not in self.text():
-            assert time.time() < end and self.process.poll() is None, self.text()
+            assert time.monotonic() < end and self.process.poll() is None, self.text()
             time.sleep(0.05)
 
     def stop(self):
@@ -103,10 +103,10 @@ def inject(node, job):
 
 def wait_for(node, sql, seconds=40):
     """Rows of a query, once there are any."""
-    end = time.time() + seconds
+    end = time.monotonic() + seconds
     while True:
         rows = node.rows(sql)
         if rows:
             return rows
-        assert time.time() < end, "no rows: " + sql
+        assert time.monotonic() < end, "no rows: " + sql
         time.sleep(0.2)

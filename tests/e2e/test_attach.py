@@ -1,10 +1,7 @@
 """`probing attach`: settings from a file, checked before anything is touched."""
 import pytest
 
-import family
 import harness
-
-pytestmark = pytest.mark.skipif(not family.built_with_agent(), reason="built without the agent")
 
 
 @pytest.fixture
@@ -41,6 +38,18 @@ def test_attach(target, config, probing):
     assert value(target.pid, "agent.follow_forks").endswith("off")
 
 
+@pytest.mark.parametrize("text", [
+    "probing: {eval: {timeout: 5}, agent: {follow_forks: off}}\n",
+    "probing:\n  - eval.timeout: 5\n  - agent: {follow_forks: off}\n",
+    "x-usual: &usual\n  eval: {timeout: 5}\nprobing:\n  <<: *usual\n  agent.follow_forks: 'off'\n",
+])
+def test_all_of_yaml(target, config, probing, text):
+    answer = probing("attach", target.pid, "--config", config(text))
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert value(target.pid, "eval.timeout").endswith("5")
+    assert value(target.pid, "agent.follow_forks").endswith("off")
+
+
 def test_attach_twice(target, config, probing):
     assert probing(target.pid, "attach").returncode == 0
     answer = probing(target.pid, "attach", "-c", config("eval.timeout: 8.5"))
@@ -55,9 +64,9 @@ def test_attach_twice(target, config, probing):
     ("probing.weather: 1\n", "line 1: no setting 'weather'. See: probing config"),
     ("eval.timeout: soon\n", "line 1: eval.timeout: 'soon' is not a number from 0.05 to 86400"),
     ("eval.timeout: 5\nprobing.eval.timeout: 6\n", "line 2: 'eval.timeout' is set twice"),
-    ("eval:\n  - timeout\n", "line 2: lists are not understood"),
-    ("eval: {timeout: 5}\n",
-     "line 1: only plain values are understood, no lists, no {}, no references"),
+    ("eval:\n  - timeout\n", "line 2: one value is wanted here, not a list"),
+    ("eval: {timeout: 5\n",
+     "line 2: did not find expected ',' or '}' while parsing a flow mapping"),
     ("eval:\n", "line 1: 'eval' has no value"),
 ])
 def test_mistakes_touch_nothing(target, config, probing, text, message):

@@ -10,6 +10,7 @@ import pytest
 
 import embedding
 import interpreters
+from agents import eventually
 from harness import (ENV, TARGETS, Script, Target, backtrace, die_with_parent, frames, main_thread,
                      natives, probing)
 
@@ -201,12 +202,13 @@ def test_starting_process(py):
         process = subprocess.Popen([py.command, os.path.join(TARGETS, "simple.py")], env=ENV,
                                    stdout=subprocess.DEVNULL, preexec_fn=die_with_parent)
         try:
-            end = time.time() + 0.15
-            while time.time() < end:
+            end = time.monotonic() + 0.15
+            while time.monotonic() < end:
                 answer = probing(process.pid, "backtrace", "-a")
                 assert answer.returncode in (0, 1), answer.stderr
                 if answer.returncode:
                     assert answer.stderr.count("\n") == 1, answer.stderr
+            eventually(lambda: probing(process.pid, "backtrace", "-a").returncode == 0)
         finally:
             process.kill()
             process.wait()

@@ -10,10 +10,9 @@ import pytest
 import harness
 
 COMMANDS = ["list", "backtrace", "query", "tables", "export", "memory", "flamegraph", "top",
-            "profile", "inject", "eject", "eval", "repl", "config", "launch", "attach", "serve",
-            "token",
-            "completion", "help",
-            "version"]
+            "profile", "crashes", "diagnose", "hang", "slow", "leak", "inject", "eject", "eval",
+            "repl", "config", "launch", "attach", "cluster", "serve", "web", "token",
+            "completion", "help", "version"]
 
 
 def answer(result):
@@ -123,7 +122,7 @@ def test_ctrl_c(start, any_py):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert tool.stdout.readline()
     tool.send_signal(signal.SIGINT)
-    out, error = tool.communicate(timeout=10)
+    out, error = tool.communicate(timeout=60)
     assert (tool.returncode, error) == (130, b""), out
 
 

@@ -8,10 +8,8 @@ import pytest
 
 import rings
 from agents import Probed, computed, eventually
-from harness import probing
-from injecting import has_agent
+from harness import PATIENCE, probing
 
-pytestmark = pytest.mark.skipif(not has_agent(), reason="built without the agent")
 MEMORY = "python.memory"
 
 
@@ -46,7 +44,7 @@ def test_who_it_is(any_py, start):
     name, begin = os.path.basename(home).split("-")
     assert (meta["pid"], meta["start"]) == (name, begin)
     assert meta["format"] == "1" and meta["uid"] == str(os.getuid())
-    assert meta["python"] == any_py.text_version and meta["command"].endswith("probed.py")
+    assert meta["python"].startswith(any_py.text_version) and meta["command"].endswith("probed.py")
     assert (meta["rank"], meta["world_size"], meta["local_rank"]) == ("3", "8", "1")
     assert meta["job_id"] == "job 7"
     assert abs(int(meta["started_ns"]) / 1e9 - time.time()) < 20
@@ -186,7 +184,7 @@ def test_exec_begins_a_new_generation(any_py, start):
     home = target.home()
     old = len(rows_come(home, MEMORY))
     target.eval("finish = True")
-    target.read_ready(10)
+    target.read_ready(PATIENCE)
     inject(target, "memory.interval=0.1")
     assert target.home() == home
     eventually(lambda: len(rings.rings(home, MEMORY)) == 2 and rings.rings(home, MEMORY)[1].rows())

@@ -1,11 +1,16 @@
 """flamegraph: what share of the time goes where, of processes nobody prepared."""
+import fcntl
 import glob
 import json
 import os
+import pty
 import re
+import select
 import signal
 import stat
+import struct
 import subprocess
+import termios
 import time
 
 import pytest
@@ -37,6 +42,7 @@ def share(stacks, func):
     return hit / sum(stacks.values())
 
 
+@harness.steady
 def test_shares(py, start, tmp_path):
     target = start(harness.Script, py, "shares.py")
     stacks, said = record(target.pid, tmp_path, secs=2)
@@ -51,6 +57,7 @@ def test_shares(py, start, tmp_path):
 
 
 @pytest.mark.parametrize("options", [[], ["--no-pause"]], ids=["", "no-pause"])
+@harness.steady
 def test_no_stack_that_never_was(py, start, tmp_path, options):
     """Threads that do little but call: whatever is not marked as torn is a stack they can have."""
     program = str(tmp_path / "program.py")
@@ -80,10 +87,11 @@ def test_no_stack_that_never_was(py, start, tmp_path, options):
         assert not torn or int(torn.group(1)) <= 2, answer.stdout
 
 
+@harness.steady
 def test_filters(py, start, tmp_path):
     target = start(harness.Script, py, "shares.py")
     running, _ = record(target.pid, tmp_path, "--cpu", secs=0.8)
-    assert share(running, "rest") < 0.05 and share(running, "half") > 0.6, running
+    assert share(running, "rest") < 0.05 and share(running, "half") > 0.5, running
     everything, _ = record(target.pid, tmp_path, "--idle", secs=0.6)
     assert abs(share(everything, "sleeper") - 0.5) < 0.05, everything
     named, _ = record(target.pid, tmp_path, "-t", "^sleep", secs=0.3)
@@ -92,7 +100,7 @@ def test_filters(py, start, tmp_path):
     assert not any(re.search(r"py:\d+\)", frame) for frames in functions for frame in frames)
     if not py.free_threaded:
         holding, _ = record(target.pid, tmp_path, "--gil", secs=0.8)
-        assert share(holding, "rest") < 0.05 and share(holding, "half") > 0.6, holding
+        assert share(holding, "rest") < 0.05 and share(holding, "half") > 0.5, holding
 
 
 def test_hung_with_the_gil_held(py, start, tmp_path):
@@ -103,6 +111,9 @@ def test_hung_with_the_gil_held(py, start, tmp_path):
     assert share(stacks, "hold") > 0.4, (stacks, said)
     holding, _ = record(target.pid, tmp_path, "--gil", secs=0.3)
     assert share(holding, "hold") > 0.95, holding
+    answer = subprocess.run([harness.BIN, str(target.pid), "fg", "-d", "0.2"], cwd=str(tmp_path),
+                            stdout=subprocess.PIPE, env=harness.ENV, encoding="utf-8")
+    assert re.search(r"hold .*, holds the GIL$", answer.stdout, re.M), answer.stdout
 
 
 def test_many_threads_at_rest_are_cheap(py, start, tmp_path):
@@ -139,11 +150,38 @@ def test_children(py, start, tmp_path):
         os.kill(child, signal.SIGKILL)
 
 
+EXEC = """
+import os, sys, time
+def burn(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+def before():
+    burn(0.5)
+def after():
+    burn(30)
+if sys.argv[1] == "first":
+    os.write(1, b"ready %d\\n" % os.getpid())
+    before()
+    os.execv(sys.executable, [sys.executable, sys.argv[0], "second"])
+after()
+"""
+
+
+def test_a_process_that_calls_exec(py, start, tmp_path):
+    """The same process runs another interpreter, at other addresses, and nothing is left out."""
+    script = tmp_path / "again.py"
+    script.write_text(EXEC)
+    target = start(harness.Target, [py.command, str(script), "first"])
+    stacks, said = record(target.pid, tmp_path, secs=4)
+    assert share(stacks, "after") > 0.3, (stacks, said)
+
+
 def test_a_process_that_ends(py, start, tmp_path):
     target = start(harness.Script, py, "shares.py", "end")
-    began = time.time()
+    began = time.monotonic()
     stacks, said = record(target.pid, tmp_path, secs=30)
-    assert time.time() - began < 10, said
+    assert time.monotonic() - began < 10, said
     assert share(stacks, "half") > 0.2, stacks
 
 
@@ -156,6 +194,27 @@ def test_native(py, start, tmp_path):
     assert any(any("hold (" in frame for frame in frames[:-1]) for frames in stacks), stacks
 
 
+def test_partial_stacks_are_marked(any_py, start, tmp_path):
+    """Registers of a thread that runs cannot be had without a stop: its Python frames are kept."""
+    target = start(harness.Script, any_py, "spin.py")
+    stacks, said = record(target.pid, tmp_path, "-n", "--no-pause", secs=0.5, rate=50)
+    marked = [frames for frames in stacks if frames[0].startswith("<partial: no native stack")]
+    assert any("main (" in frame for frames in marked for frame in frames), (stacks, said)
+    assert re.search(r", \d+ partial", said), said
+    stacks, said = record(target.pid, tmp_path, secs=0.3, rate=50)
+    assert " partial" not in said and not any("partial" in frames[0] for frames in stacks), said
+
+
+@harness.steady
+def test_a_thread_is_held_for_a_small_part_of_the_time(any_py, start, tmp_path):
+    target = start(harness.Script, any_py, "spin.py")
+    stacks, said = record(target.pid, tmp_path, "-n", secs=2, rate=1000)
+    stops, each = re.search(r"stops: ([\d,]+) of (\d+) us", said).groups()
+    held = (int(stops.replace(",", "")) - 1) * int(each) / 1e6  # a rest comes behind each
+    assert held < 0.02 * 2 * 1.25 and "looks left out" in said, said
+    assert sum(stacks.values()) > 10 * held, said  # the time between is counted
+
+
 def test_ctrl_c_keeps_what_there_is(any_py, start, tmp_path):
     target = start(harness.Script, any_py, "shares.py")
     path = tmp_path / "early.svg"
@@ -163,7 +222,7 @@ def test_ctrl_c_keeps_what_there_is(any_py, start, tmp_path):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=harness.ENV)
     time.sleep(1)
     tool.send_signal(signal.SIGINT)
-    out, err = tool.communicate(timeout=10)
+    out, err = tool.communicate(timeout=60)
     assert tool.returncode == 0, err
     assert path.read_text().startswith("<svg") and b"samples" in out
 
@@ -186,7 +245,31 @@ def test_a_file_of_its_own(any_py, start, tmp_path):
     assert answer.stderr == ""
 
 
-@pytest.mark.parametrize("form", ["html", "svg", "speedscope", "pprof", "chrome", "gecko"])
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_lines_fit_the_terminal(any_py, start, tmp_path, columns):
+    target = start(harness.Script, any_py, "shares.py")
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    tool = subprocess.Popen([harness.BIN, str(target.pid), "fg", "-d", "1.2"], stdout=slave,
+                            stderr=slave, env=dict(harness.ENV, TERM="xterm"), cwd=str(tmp_path))
+    os.close(slave)
+    text = b""
+    try:
+        while tool.poll() is None or select.select([master], [], [], 0.2)[0]:
+            text += os.read(master, 65536)
+    except OSError:
+        pass  # the other end is closed
+    os.close(master)
+    lines = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text.decode()).replace("\r\n", "\n").split("\n")
+    assert len(lines[0].split("\r")) > 1, lines  # progress, each over the one before
+    assert all(len(part) < columns for part in lines[0].split("\r")[:-1]), lines
+    hot = [line for line in lines if re.match(r" +\d+\.\d %", line)]
+    assert hot and all(len(line) <= columns for line in hot), lines
+    assert any("burn" in line for line in hot), lines
+
+
+@pytest.mark.parametrize("form", ["html", "svg", "speedscope", "pprof", "chrome", "perfetto",
+                                  "gecko"])
 def test_every_format(any_py, start, tmp_path, form):
     target = start(harness.Script, any_py, "shares.py")
     path = tmp_path / "out"
@@ -223,8 +306,26 @@ def test_refusals(shared_any, tmp_path):
                              tmp_path / "x.svg")
     assert answer.returncode == 1 and "--thread" in answer.stderr
     assert not (tmp_path / "x.svg").exists()
-    answer = harness.probing(shared_any.pid, "flamegraph", "-d", "0.2", "-o", "/no/such/x.svg")
+    began = time.monotonic()
+    answer = harness.probing(shared_any.pid, "flamegraph", "-d", "50", "-o", "/no/such/x.svg")
     assert answer.returncode == 1 and "/no/such" in answer.stderr
+    answer = subprocess.run([harness.BIN, str(shared_any.pid), "fg", "-d", "50"], cwd="/proc/self",
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=harness.ENV,
+                            encoding="utf-8")
+    assert answer.returncode == 1 and "-o" in answer.stderr, answer.stderr
+    assert time.monotonic() - began < 40, "said before anything is recorded"
+
+
+def test_one_of_several_is_not_there(shared_any, tmp_path):
+    path = tmp_path / "x.collapsed"
+    answer = harness.probing("%d,999999999" % shared_any.pid, "fg", "-d", "0.2", "-o", path)
+    assert answer.returncode == 0 and path.exists(), answer.stderr
+    assert answer.stderr == "probing: left out: 999999999: no such process\n", answer.stderr
+    fifo = tmp_path / "pipe.collapsed"
+    os.mkfifo(str(fifo))
+    with subprocess.Popen(["cat", str(fifo)], stdout=subprocess.PIPE) as reader:
+        answer = harness.probing(shared_any.pid, "fg", "-d", "0.2", "-o", fifo)
+        assert answer.returncode == 0 and b"half" in reader.stdout.read(), answer.stderr
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def test_commands_in_the_guides_exist(probing):
         text = read("docs", name)
         for line in re.findall(r"^\$? ?(?:\w+=\S+ )?probing (.*)$", text, re.M):
             words = [word for word in line.split() if not word.startswith("-")]
-            words = words[1:] if re.match(r"\d|job:|host|HOST", words[0]) else words
+            words = words[1:] if re.match(r"\d|job:|host|HOST|\S+:\d+", words[0]) else words
             if words[0].startswith('"'):
                 continue
             assert words[0] in known or "no command '%s'" % words[0] in text, (name, line)

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import harness
 import plain_engine
 from nodes import Node
 from numbering import TABLE, Numbers, assert_whole, census, until
@@ -47,6 +48,24 @@ def test_more_rows_than_the_ring_holds(kept):
     row, = kept.rows("SELECT count(*) AS c, min(pid) AS p, count(DISTINCT word) AS w, "
                      "count(timestamp) AS t FROM python.numbers", target=kept.target.pid)
     assert row == {"c": kept.written, "p": kept.target.pid, "w": 7, "t": kept.written}
+
+
+def test_views_follow_rows_into_the_first_file(any_py, start, tmp_path):
+    """A short name whose table is never named itself loses nothing when that gets files."""
+    node = Node(tmp_path, PROBING_HISTORY_DELAY="1")
+    try:
+        target = start(harness.Script, any_py, "simple.py")
+        assert node(target.pid, "inject", "-D", "memory.interval=0.1").returncode == 0
+        before, files = 0, None
+        while not files or before <= 5:
+            row, = node.rows("SELECT count(*) AS n FROM memory_usage", target.pid)
+            assert row["n"] >= before, "rows went"
+            before = row["n"]
+            files = glob.glob(os.path.join(node.home, "lake", "python.memory", "*", "*", "*", "p*"))
+        row, = node.rows("SELECT count(*) AS n FROM memory_usage", target.pid)
+        assert row["n"] >= before, (row, before)
+    finally:
+        node.stop()
 
 
 def test_files_are_plain_parquet_in_folders_of_a_lake(kept):
@@ -195,15 +214,15 @@ def test_every_answer_is_whole_while_rows_move(any_py, tmp_path):
     target = Numbers(any_py, node, tmp_path, rate=8000)
     try:
         target.wait_for(1)
-        last, end = 0, time.time() + 30
-        while len(target.parts(node)) < 5 and time.time() < end:
+        last, end = 0, time.monotonic() + 30
+        while len(target.parts(node)) < 5 and time.monotonic() < end:
             before = target.written()
             rows, different, lowest, highest = census(node, target.pid)
             assert rows == different == highest - lowest + 1 and lowest == 0
             assert rows >= before  # which is written behind a batch: a query may have seen more
             assert rows >= last
             last = rows
-        assert time.time() < end
+        assert time.monotonic() < end
     finally:
         target.stop()
         node.stop()

@@ -250,6 +250,9 @@ def test_backtrace(served):
     assert served.error("GET", "/api/backtrace?target=4194999")[0] == 404
     assert served.error("GET", "/api/backtrace?target=%d&limit=x" % served.pid)[0] == 400
     assert served.error("GET", "/api/backtrace?target=%d&format=x" % served.pid)[0] == 400
+    # A typo must not stop the whole process.
+    error = served.error("GET", "/api/backtrace?target=%d&pause=non" % served.pid)
+    assert error[0] == 400 and "one, never, all" in error[1]["message"]
 
 
 def test_processes(served):

@@ -7,12 +7,9 @@ import time
 import pytest
 
 from harness import BIN, ENV, Script, probing, stack_of, states
-from injecting import eject, has_agent, inject, moves_on, threads, threads_become, traces
+from injecting import eject, inject, moves_on, threads, threads_become, traces
 
 SIMPLE = 2  # threads of simple.py
-
-pytestmark = pytest.mark.skipif(not has_agent(), reason="built without the agent")
-
 
 @pytest.fixture(autouse=True)
 def _known_version(request):
@@ -92,8 +89,6 @@ def test_verbose_says_how(start, any_py):
 
 
 @pytest.mark.parametrize("options,words", [
-    (["-P"], "this version has no"), (["--pprof"], "this version has no"),
-    (["-c"], "this version has no"),
     (["-D", "novalue"], "KEY=VALUE"),
     (["-D", "=x"], "KEY=VALUE"), (["--timeout", "0"], "between"), (["--nonsense"], "unknown"),
 ])
@@ -164,16 +159,16 @@ def test_the_sleep_is_as_long_as_it_was(start, any_py, tmp_path):
     path = tmp_path / "sleep.py"
     path.write_text("import os, time\n"
                     "os.write(1, ('ready %d\\n' % os.getpid()).encode())\n"
-                    "began = time.time()\n"
+                    "began = time.monotonic()\n"
                     "time.sleep(3)\n"
-                    "os.write(1, ('%.3f\\n' % (time.time() - began)).encode())\n")
+                    "os.write(1, ('%.3f\\n' % (time.monotonic() - began)).encode())\n")
     target = start(Script, any_py, "sleep.py", path=str(path))
     time.sleep(1)  # so much longer it would be if it began anew
     for _ in range(3):
         inject(target.pid)
         eject(target.pid)
     assert 2.99 < float(target.process.stdout.readline()) < 3.9
-    target.process.wait(30)
+    target.process.wait(60)
     assert target.process.returncode == 0
 
 
@@ -181,7 +176,7 @@ def test_many_tools_at_once(start, any_py):
     target = start(Script, any_py, "spin.py")
     tools = [subprocess.Popen([BIN, str(target.pid), "inject"], env=ENV, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, encoding="utf-8") for _ in range(6)]
-    answers = [tool.communicate(timeout=30) for tool in tools]
+    answers = [tool.communicate(timeout=60) for tool in tools]
     assert [tool.returncode for tool in tools] == [0] * 6, [error for _, error in answers]
     assert sum("Successfully" in out for out, _ in answers) == 1, answers
     assert threads_become(target.pid, 2)

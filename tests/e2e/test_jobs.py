@@ -114,9 +114,9 @@ def test_names(job):
 
 
 def test_a_command_for_one_process_says_so(job):
-    answer = job("eval", "1")
+    answer = job("repl")
     assert answer.returncode == 2
-    assert "eval looks at one process; '%s' has 6: %s" % (
+    assert "repl looks at one process; '%s' has 6: %s" % (
         NAME, ", ".join(map(str, job.pids))) in answer.stderr
 
 

@@ -160,7 +160,7 @@ def test_process_in_a_container(probing, start, any_py):
 def test_it_is_fast(probing):
     times = []
     for _ in range(10):
-        begin = time.time()
+        begin = time.monotonic()
         probing("list")
-        times.append(time.time() - begin)
+        times.append(time.monotonic() - begin)
     assert min(times) < 0.25

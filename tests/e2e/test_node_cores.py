@@ -33,6 +33,27 @@ def test_the_engine_works_with_low_priority(node):
     assert len(low) <= max(2, len(CORES) // 2) + 1  # and its allocator's
 
 
+LONG = "SELECT sum(a.range * b.range) FROM range(10000000) a, range(%d) b"
+
+
+def test_several_queries_at_once_stay_on_half_of_the_cores(node):
+    """Also the threads that answer requests: the kernel holds all to it. Who works for long has low
+    priority, and who comes then is still answered at once."""
+    node.rows("SELECT 1 AS one")
+    asked = [node.start("query", "--timeout", "20", LONG % number) for number in range(9000, 9004)]
+    try:
+        server, = children(node.pid())
+        agents.eventually(lambda: len([1 for nice, _ in threads(server) if nice >= 10]) >=
+                          len(asked) + (len(CORES) > 1), 20)
+        used = set().union(*(cores for _, cores in threads(server)))
+        assert len(used) <= max(min(len(CORES), 2), len(CORES) // 2), used
+        assert node.rows("SELECT 1 AS one") == [{"one": 1}]
+    finally:
+        for process in asked:
+            process.kill()
+            process.communicate()
+
+
 @pytest.mark.skipif(len(CORES) < 2, reason="one core")
 def test_cores_of_a_pinned_process_are_left_to_it(node, any_py, start):
     """Also when the node was started by the pinned one."""

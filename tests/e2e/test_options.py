@@ -78,8 +78,8 @@ def test_watch_repeats_until_interrupted(shared):
     tool = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
     found = [json.loads(tool.stdout.readline()) for _ in range(4)]
     tool.send_signal(signal.SIGINT)
-    _out, error = tool.communicate(timeout=30)
-    assert tool.returncode in (0, 130) and error == b""
+    _out, error = tool.communicate(timeout=60)
+    assert tool.returncode == 130 and error == b""
     assert all(main_thread(item)["frames"][0]["func"] == "leaf" for item in found)
 
 
@@ -132,9 +132,8 @@ def test_watch_ends_with_its_target(any_py, start):
     tool.stdout.readline()
     os.kill(target.pid, signal.SIGKILL)
     target.process.wait()
-    out, error = tool.communicate(timeout=30)
-    assert tool.returncode in (0, 4)
-    assert error.count(b"\n") <= 1
+    out, error = tool.communicate(timeout=60)
+    assert (tool.returncode, error.count(b"\n")) == (4, 1), error
 
 
 def test_pause_reads_the_same_and_lets_go(shared):

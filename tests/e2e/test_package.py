@@ -13,8 +13,6 @@ from family import CHILDREN, SCRIPT, Family
 from nodes import node  # noqa: F401 (a fixture)
 from test_remote import free_port
 
-pytestmark = pytest.mark.skipif(not family.built_with_agent(), reason="built without the agent")
-
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):

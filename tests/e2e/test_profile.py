@@ -13,11 +13,9 @@ import pytest
 import harness
 import strangers
 from agents import eventually
-from injecting import has_agent
 from nodes import Node
 
-pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
-              pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch")]
+pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch")
 
 
 class Training(harness.Target):
@@ -87,6 +85,24 @@ def test_operations_and_trace(training, node, tmp_path):
     assert "Warning" not in complaints(training)
 
 
+def test_processes_of_a_job_that_have_no_steps_in_common(start, node, tmp_path):
+    """Each begins with its own next step, which is said."""
+    script = tmp_path / "twins.py"
+    with open(os.path.join(harness.ROOT, "examples", "leak.py")) as file:
+        script.write_text(file.read())
+    two = [start(harness.Target, [sys.executable, str(script), "--device", "cpu", "--sleep",
+                                  "0.005"]) for _ in range(2)]
+    for one in two:
+        assert node(one.pid, "inject").returncode == 0
+        eventually(lambda: node.rows("SELECT 1 FROM python.training_logs LIMIT 1", one.pid))
+    answer = node("job:twins.py", "profile", "-n", 2, "-o", str(tmp_path / "run.trace.json"))
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr.count("cannot be matched") == 1
+    assert answer.stdout.count("2 steps in ") == 2 and "by its own count" not in answer.stdout
+    for one in two:
+        assert os.path.exists(str(tmp_path / ("run.%d.trace.json" % one.pid)))
+
+
 def test_shapes(training, node, tmp_path):
     answer = node(training.pid, "profile", "-n", 1, "--shapes", "-o", str(tmp_path / "t.json"),
                   "--rows", 100)
@@ -110,7 +126,7 @@ def test_broken_off(training, node, tmp_path, sign):
     tool = node.start(training.pid, "profile", "-n", 1000, "-o", str(tmp_path / "t.json"))
     eventually(lambda: is_profiled(training.pid))
     tool.send_signal(sign)
-    out, err = tool.communicate(timeout=10)
+    out, err = tool.communicate(timeout=60)
     if sign == signal.SIGINT:
         assert (tool.returncode, out, err) == (130, "", "")
     else:  # nobody waits for it
@@ -262,7 +278,7 @@ def test_a_thread_that_ends_meanwhile(start, node, tmp_path):
     count = "SELECT count(*) AS n FROM python.training_logs WHERE profiled"
     eventually(lambda: node.rows(count, target.pid)[0]["n"] > 0)
     open(flag, "w").close()
-    out, err = tool.communicate(timeout=30)
+    out, err = tool.communicate(timeout=60)
     assert tool.returncode == 0, err
     assert re.search(r"stopped after \d+ of 1000 steps: its thread ended", err)
     assert re.search(r"^aten::addmm +\d+", out, re.M)

@@ -3,6 +3,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -150,9 +151,9 @@ def test_limit(node):
 
 
 def test_watch_in_a_pipe(node):
-    began = time.time()
+    began = time.monotonic()
     text = node.text("query", "-w", "0.1", "--count", "3", "SELECT 1 AS x")
-    assert time.time() - began < 20
+    assert time.monotonic() - began < 20
     assert text.count("x\n-\n1\n") == 3 and text.count("--- ") == 3
     lines = node.text("query", "-w", "0.05", "--count", "2", "-f", "ndjson", "SELECT 1 AS x")
     assert [json.loads(line) for line in lines.splitlines()] == [{"x": 1}, {"x": 1}]
@@ -170,7 +171,7 @@ def test_ctrl_c_ends_the_watch(node):
     assert tool.stdout.readline().startswith(b"---")
     time.sleep(0.2)
     tool.send_signal(signal.SIGINT)
-    out, error = tool.communicate(timeout=10)
+    out, error = tool.communicate(timeout=60)
     assert (tool.returncode, error) == (0, b""), out
 
 
@@ -179,29 +180,29 @@ def test_ctrl_c_cancels_the_query(node):
     tool = start(node, "query", SLOW)
     time.sleep(0.5)
     tool.send_signal(signal.SIGINT)
-    began = time.time()
-    out, error = tool.communicate(timeout=10)
+    began = time.monotonic()
+    out, error = tool.communicate(timeout=60)
     assert (tool.returncode, out, error) == (130, b"", b"")
     # The engine is free again.
     node.text("query", "SELECT 1")
-    assert time.time() - began < 20
+    assert time.monotonic() - began < 20
 
 
 def test_reader_that_went_away(node):
     tool = start(node, "query", "SELECT i, i, i FROM range(3000000) t(i)")
     tool.stdout.readline()
     tool.stdout.close()
-    assert tool.wait(timeout=20) == 0
+    assert tool.wait(timeout=60) == 0
     assert tool.stderr.read() == b""
     tool.stderr.close()
 
 
 def test_timeout(node):
-    began = time.time()
+    began = time.monotonic()
     answer = node.run("query", "--timeout", "0.3", SLOW)
     assert answer.returncode == 5 and answer.stdout == ""
     assert answer.stderr.count("\n") == 1 and "0.3 s" in answer.stderr
-    assert time.time() - began < 20
+    assert time.monotonic() - began < 20
 
 
 # While it is inside one function the engine cannot be stopped: those that make much of little are
@@ -213,9 +214,9 @@ def test_timeout(node):
      "timed out after 0.2 s; the engine is inside one function"),
 ])
 def test_time_limits_hold(node, sql, code, says):
-    began = time.time()
+    began = time.monotonic()
     answer = node.run("query", "--timeout", "0.2", sql)
-    assert time.time() - began < 20
+    assert time.monotonic() - began < 20
     assert (answer.returncode, answer.stdout) == (code, "") and says in answer.stderr
     # Others are answered while it still works.
     assert node.text("query", "SELECT count(*) > 0 AS x FROM probing.tables") == "x\n----\ntrue\n"
@@ -303,7 +304,7 @@ def test_tables(node):
     backtrace = [c["column"] for c in columns if c["name"] == "python.backtrace"]
     assert backtrace[:4] == ["depth", "func", "file", "lineno"]
     shown = node.text("query", "SHOW TABLES")
-    assert "python.backtrace" in shown or "backtrace" in shown
+    assert re.search(r"^python\.backtrace ", shown, re.M)
     assert "lineno" in node.text("query", "DESCRIBE python.backtrace")
 
 
@@ -336,8 +337,8 @@ class Terminal:
 
     def read(self, until=None, seconds=30):
         """What it writes up to some text, or to its end."""
-        text, end = "", time.time() + seconds
-        while time.time() < end and not (until and until in text):
+        text, end = "", time.monotonic() + seconds
+        while time.monotonic() < end and not (until and until in text):
             if not select.select([self.master], [], [], 0.1)[0]:
                 continue
             try:
@@ -395,7 +396,7 @@ def test_limit_on_a_terminal(terminal):
 def test_parquet_is_not_for_a_terminal(terminal):
     tool = terminal("query", "-f", "parquet", "SELECT 1")
     assert "-o FILE" in tool.read()
-    assert tool.process.wait(timeout=30) == 2
+    assert tool.process.wait(timeout=60) == 2
 
 
 def test_watch_on_a_terminal(terminal):
@@ -404,4 +405,4 @@ def test_watch_on_a_terminal(terminal):
     assert "every 0.1 s" in text and "… 86 more rows\n" in text and "\n50\n" not in text
     os.write(tool.master, b"\x03")
     tool.read()
-    assert tool.process.wait(timeout=30) == 0
+    assert tool.process.wait(timeout=60) == 0

@@ -6,14 +6,12 @@ import signal
 import subprocess
 import time
 
+import pyte
 import pytest
 
 import harness
 from agents import Probed
 from harness import BIN, ENV, probing
-from injecting import has_agent
-
-pytestmark = pytest.mark.skipif(not has_agent(), reason="built without the agent")
 
 
 @pytest.fixture(autouse=True)
@@ -35,37 +33,44 @@ def pipe(pid, text, *options):
 
 
 class Terminal:
-    """The tool at a pseudo terminal."""
+    """The tool at a pseudo terminal, and what its screen shows."""
 
-    def __init__(self, pid, home, *options):
+    def __init__(self, pid, home, *options, **env):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.execve(BIN, [BIN, str(pid), "repl"] + list(options),
-                      dict(ENV, TERM="xterm", XDG_STATE_HOME=str(home)))
-        self.seen = ""
+            env = {"TERM": "xterm", "XDG_STATE_HOME": str(home), "HOME": str(home), **env}
+            os.execve(BIN, [BIN, str(pid), "repl"] + list(options), {**ENV, **env})
+        self.screen = pyte.HistoryScreen(80, 24)
+        self.stream = pyte.ByteStream(self.screen)
 
     def type(self, text):
         os.write(self.fd, text.encode())
         return self
 
-    def until(self, text, seconds=30):
-        """Reads until text appears; what came before it."""
-        end = time.time() + seconds
-        while text not in self.seen:
-            assert select.select([self.fd], [], [], max(0, end - time.time()))[0], self.seen
+    def lines(self):
+        """Rows of the screen down to the last one with text on it."""
+        rows = [row.rstrip() for row in self.screen.display]
+        while rows and not rows[-1]:
+            rows.pop()
+        return rows
+
+    def until(self, *wanted, seconds=30):
+        """Reads until the last rows are these: up to the cursor, blanks at the end aside."""
+        end = time.monotonic() + seconds
+        while self.lines()[-len(wanted):] != [row.rstrip() for row in wanted]:
+            assert select.select([self.fd], [], [], max(0, end - time.monotonic()))[0], self.lines()
             try:
                 piece = os.read(self.fd, 4096)
             except OSError:
                 piece = b""
-            assert piece, self.seen
-            self.seen += piece.decode(errors="replace")
-        before, _, self.seen = self.seen.partition(text)
-        return before
+            assert piece, self.lines()
+            self.stream.feed(piece)
+        return self
 
     def code(self):
         """Exit code, once it ended."""
-        end = time.time() + 30
-        while time.time() < end:
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
             if select.select([self.fd], [], [], 0.05)[0]:
                 try:
                     os.read(self.fd, 4096)
@@ -173,13 +178,16 @@ def test_prompt_in_a_frame(py, start):
     assert pipe(target.pid, "1\n", "--frame", "work", "--main").returncode == 2
 
 
-def test_prompt(job, tmp_path):
-    term = Terminal(job.pid, tmp_path)
-    term.until(">>> ")
-    term.type("loss\r").until("0.0234\r\n")
-    term.type("for i in range(2):\r").until("... ")
-    term.type("    print('n', i)\r").until("... ")
-    term.type("\r").until("n 0\r\nn 1\r\n")
+@pytest.fixture
+def term(job, tmp_path):
+    return Terminal(job.pid, tmp_path).until(">>>")
+
+
+def test_prompt(term, tmp_path):
+    term.type("loss\r").until(">>> loss", "0.0234", ">>>")
+    term.type("for i in range(2):\r").until("...")
+    term.type("    print('n', i)\r").until("...     print('n', i)", "...")
+    term.type("\r").until("n 0", "n 1", ">>>")
     term.type("\x04")
     assert term.code() == 0
     history = (tmp_path / "probing" / "history").read_text()
@@ -187,52 +195,83 @@ def test_prompt(job, tmp_path):
     assert (tmp_path / "probing" / "history").stat().st_mode & 0o777 == 0o600
 
 
-def test_editing_and_history(job, tmp_path):
-    term = Terminal(job.pid, tmp_path)
-    term.until(">>> ")
-    # 1 + 9, cursor left, 9 replaced by 41: arrows, delete, home, end.
-    term.type("+ 9\x1b[D\x1b[3~\x1b[H1 \x1b[F41\r").until("42")
-    term.until("\r>>> ")
-    term.type("\x1b[A\r").until("42")
-    term.until("\r>>> ")
-    term.type("'abc def'\x17\x17'x\x15\"\u00e9\u00e9\"\x1b[D\x7f\r").until("'\u00e9'")
-    term.type("exit\r")
+def test_typed_ahead(term):
+    """Keys that come while a statement runs are those of the next line, and seen once."""
+    term.type("import time; time.sleep(0.5)\r1 + 1\r").until(">>> 1 + 1", "2", ">>>")
+    assert [row for row in term.lines() if "1 + 1" in row] == [">>> 1 + 1"]
+    term.type("time.sleep(0.3)\r\x04")
     assert term.code() == 0
 
 
-def test_completion(job, tmp_path):
-    term = Terminal(job.pid, tmp_path)
-    term.until(">>> ")
-    term.type("fini\t").until("finish")
-    term.type("\r").until("False")
-    term.type("import os\r").until("\r>>> ")
-    term.type("os.getpi\t").until("os.getpid")
-    term.type("()\r").until(job.value("__import__('os').getpid()").strip())
-    shown = term.type("os.path.is\t\t").until("isfile")
-    assert "isdir" in shown or "isdir" in term.seen
-    term.type("\x03").until("\r>>> ")
-    term.type("%thr\t\r").until("MainThread")
+def test_editing_and_history(term):
+    # 1 + 9, cursor left, 9 replaced by 41: arrows, delete, home, end.
+    term.type("+ 9\x1b[D\x1b[3~\x1b[H1 \x1b[F41\r").until(">>> 1 + 41", "42", ">>>")
+    term.type("\x1b[A\r").until(">>> 1 + 41", "42", ">>> 1 + 41", "42", ">>>")
+    term.type("'abc def'\x17\x17'x\x15\"\u00e9\u00e9\"\x1b[D\x7f\r")
+    term.until('>>> "\u00e9"', "'\u00e9'", ">>>")
+    # A search in the history, backwards; undo.
+    term.type("loss\r").until("0.0234", ">>>")
+    term.type("\x12+ 4").until(">>> 1 + 41", "bck:+ 4")
+    term.type("\x05\r").until(">>> 1 + 41", "42", ">>>")
+    term.type("12345\x17").until(">>>").type("\x1f").until(">>> 12345")
+    term.type("\x15exit\r")
+    assert term.code() == 0
+
+
+def test_vi_keys_by_the_users_own_file(job, tmp_path):
+    (tmp_path / ".editrc").write_text("bind -v\n")
+    term = Terminal(job.pid, tmp_path).until(">>>")
+    term.type("loss + 9").until(">>> loss + 9")
+    time.sleep(0.1)  # Escape alone: not the beginning of another key
+    term.type("\x1bx").until(">>> loss +")
+    term.type("a1 * 0\r").until(">>> loss + 1 * 0", "0.0234", ">>>")
+    term.type("fini\t").until(">>> finish")
+    term.type("\x03").until(">>> finish^C", ">>>")
     term.type("\x04")
     assert term.code() == 0
 
 
-def test_control_c(job, tmp_path):
-    term = Terminal(job.pid, tmp_path)
-    term.until(">>> ")
-    term.type("half a line\x03").until("^C")
-    term.until("\r>>> ")
-    term.type("print('go'); exec('while True: pass')\r").until("go\r\n")
+@pytest.mark.parametrize("env", [{"TERM": "nobody-knows-it"}, {"TERM": ""},
+                                 {"TERM": "xterm", "TERMINFO": "/nowhere", "LC_ALL": "C"}])
+def test_terminals_that_nobody_describes(job, tmp_path, env):
+    """Where there is no description of the terminal it is taken for one like all others."""
+    term = Terminal(job.pid, tmp_path, **env).until(">>>")
+    assert not any("entry" in row or "erminal" in row for row in term.lines()), term.lines()
+    term.type("1 + 9\x1b[D\x7f4\r").until(">>> 1 +49", "50", ">>>")
+    term.type("\x1b[A\x7f\x7f+ 1" + "1" * 78 + "\x15loss").until(">>> loss")
+    term.type("\r").until(">>> loss", "0.0234", ">>>")
+    term.type("\x04")
+    assert term.code() == 0
+
+
+def test_completion(job, term):
+    term.type("fini\t").until(">>> finish")
+    term.type("\r").until(">>> finish", "False", ">>>")
+    term.type("import os\r").until(">>> import os", ">>>")
+    term.type("os.getpi\t").until(">>> os.getpid")
+    term.type("()\r").until(job.value("__import__('os').getpid()").strip(), ">>>")
+    names = job.value("print(*(n for n in dir(__import__('os').path) if n.startswith('split')))")
+    shown = "  ".join(name.ljust(max(map(len, names.split()))) for name in names.split())
+    term.type("os.path.spl\t").until(">>> os.path.split")
+    term.type("\t").until(">>> os.path.split", shown.rstrip(), ">>> os.path.split")
+    term.type("\x03").until(">>> os.path.split^C", ">>>")
+    term.type("%thr\t").until(">>> %threads").type("\r")
+    term.type("\x04")
+    assert term.code() == 0
+
+
+def test_control_c(term):
+    term.type("half a line").until(">>> half a line").type("\x03")
+    term.until(">>> half a line^C", ">>>")
+    term.type("print('go'); exec('while True: pass')\r").until("go")
     time.sleep(0.2)
-    term.type("\x03").until("KeyboardInterrupt")
-    term.until("\r>>> ")
-    term.type("loss\r").until("0.0234")
+    term.type("\x03").until("KeyboardInterrupt", ">>>")
+    term.type("loss\r").until("0.0234", ">>>")
     term.type("quit()\r")
     assert term.code() == 0
 
 
-def test_the_process_ends_meanwhile(job, tmp_path):
-    term = Terminal(job.pid, tmp_path)
-    term.until(">>> ")
+def test_the_process_ends_meanwhile(job, term):
     job.stop()
-    term.type("1\r").until("%d: the agent closed the connection" % job.pid)
+    term.type("1\r").until("probing: %d: the agent closed the connection" % job.pid)
     assert term.code() == 1

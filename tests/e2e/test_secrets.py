@@ -1,5 +1,7 @@
 """Secrets of a job are shown by nothing that shows the job, unless its owner asks for them."""
+import glob
 import json
+import os
 
 import pytest
 
@@ -45,6 +47,14 @@ def test_stacks(job, node):
         assert "'user': 'me'" in said["settings"]
 
 
+def test_who_is_waited_for(any_py, start, node):
+    """The other end of a pipe is named by its command line."""
+    job = start(harness.Script, any_py, "reads_child.py")
+    job.settle()
+    text = node.text(job.pid, "query", "-f", "csv", "SELECT * FROM python.waits")
+    assert "sleep 600 >&-; true --password ***" in text and hides(text, WORDS), text
+
+
 def test_command_lines(job, node):
     answers = [node.text("list", "-f", form) for form in ("table", "json", "csv")]
     answers.append(node.text("query", "-f", "csv", "SELECT command FROM system.process"))
@@ -75,3 +85,27 @@ def test_environment(job, node):
     said = {row["name"]: row["value"] for row in rows}
     assert said["DATABASE"] == "postgres://me:***@db/x" and said["WANDB_API_KEY"] == "***"
     assert said["OPTS"] == "--password ***"
+
+
+def test_code_that_was_evaluated(any_py, start, node):
+    """In probing.audit, while the process lives and out of history; what is no secret stays."""
+    job = start(harness.Script, any_py, "keeper.py")
+    node.text(job.pid, "inject")
+    code = "password = 'in-code'; x = 'hf_0123456789abcdefghijABCDEF'; token_count = 7"
+    assert node.text(job.pid, "eval", code) == ""
+    sql = "SELECT detail FROM probing.audit WHERE action = 'eval'"
+    shown = "password = '***'; x = '***'; token_count = 7"
+    agents.eventually(lambda: node.rows(sql, target=job.pid) == [{"detail": shown}], 20)
+    job.stop()
+    agents.eventually(lambda: files_of_history(node, "probing.audit"), 30)
+    assert node.rows(sql, target=job.pid) == [{"detail": shown}]
+    for path in files_of_history(node, "probing.audit"):
+        with open(path, "rb") as file:
+            data = file.read()
+        assert b"in-code" not in data and b"hf_0123" not in data
+    querying.forget(job.pid)
+
+
+def files_of_history(node, table):
+    return glob.glob(os.path.join(node.env["PROBING_HOME"], "lake", table, "**", "*.parquet"),
+                     recursive=True)

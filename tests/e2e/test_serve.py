@@ -57,9 +57,23 @@ def test_status_without_a_node(node):
     assert answer.stderr == "probing: no node is running for %s\n" % node.home
 
 
+def test_status_waits_for_the_addresses(node):
+    """Whoever starts one under a supervisor asks by --status whether it can be used."""
+    served = node.start("serve", "--foreground", "--listen", "127.0.0.1:0")
+    try:
+        end, answer = time.monotonic() + 30, None
+        while time.monotonic() < end and (answer is None or answer.returncode == 1):
+            answer = node("serve", "--status")
+        assert answer.returncode == 0, answer.stderr
+        assert answer.stdout.endswith(", 1 TCP address\n"), answer.stdout
+    finally:
+        served.terminate()
+        served.communicate(timeout=60)
+
+
 def test_several_start_at_once(node):
     started = [node.start("serve") for _ in range(6)]
-    answers = [one.communicate(timeout=30) for one in started]
+    answers = [one.communicate(timeout=60) for one in started]
     assert [one.returncode for one in started] == [0] * 6, answers
     assert len({out for out, _ in answers}) == 1, answers
 
@@ -77,8 +91,8 @@ def test_killed_node_is_no_obstacle(node):
     assert node.pid() != pid
     # What the killed ones wrote becomes history, and then nothing of them is left.
     assert remains(node)
-    end = time.time() + 30
-    while remains(node) and time.time() < end:
+    end = time.monotonic() + 30
+    while remains(node) and time.monotonic() < end:
         # A row that was being written when its writer died is given up after a second.
         time.sleep(1.1)
         node.stop()
@@ -107,7 +121,7 @@ def test_foreground_ends_in_good_order(node):
                              "serve --stop\n" % node.home)
     path = node.socket()
     served.send_signal(signal.SIGTERM)
-    _, err = served.communicate(timeout=20)
+    _, err = served.communicate(timeout=60)
     assert served.returncode == 0
     assert "ends: a signal" in err
     assert not os.path.exists(path)
@@ -156,8 +170,8 @@ def test_port_of_a_process_closes_with_it(node, any_py, start):
                         answer.stdout).group(1))
     socket.create_connection(("127.0.0.1", port), 5).close()
     target.stop()
-    end = time.time() + 30
-    while time.time() < end:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
         try:
             socket.create_connection(("127.0.0.1", port), 5).close()
             time.sleep(0.05)
@@ -176,8 +190,6 @@ def test_inject_listens(node, any_py, start):
                     answer.stdout), answer.stdout
     again = node(target.pid, "inject", "-l", "127.0.0.1:0")
     assert again.stdout.startswith("Probes are already in process %d\nProbing server" % target.pid)
-    assert node(target.pid, "inject", "-P").returncode == 2
-    assert node(target.pid, "inject", "-c").returncode == 2
 
 
 # Holds the lock of a data folder as a node of another version would; ends when told to.
@@ -188,7 +200,7 @@ os.makedirs(home, 0o700)
 door = socket.socket(socket.AF_UNIX)
 door.bind(home + "/door")
 door.listen(5)
-lock = open(home + "/node.lock", "w")
+lock = open(home + "/node-%s.lock" % socket.gethostname(), "w")
 fcntl.flock(lock, fcntl.LOCK_EX)
 lock.write("pid=%d\\nversion=0.0.0\\nsocket=%s/door\\nlisteners=%s\\nactive=0\\n"
            % (os.getpid(), home, listeners))
@@ -213,7 +225,7 @@ def test_node_of_another_version(node, listeners):
             assert other.poll() is None
         else:
             assert answer.returncode == 0, answer.stderr
-            assert other.wait(10) == -signal.SIGTERM
+            assert other.wait(60) == -signal.SIGTERM
             assert node.pid() != other.pid
     finally:
         other.kill()

@@ -45,11 +45,11 @@ def test_killed_server_is_replaced(node):
     first = server(address)
     assert first != pid and children(pid) == [first]
     for signo in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
-        before, start = server(address), time.time()
+        before, start = server(address), time.monotonic()
         os.kill(before, signo)
         assert gone(before)
         assert server(address) != before  # whoever comes meanwhile waits, and is answered
-        assert time.time() - start < 5
+        assert time.monotonic() - start < 5
     assert health(address)["restarts"] == 3
     assert node.pid() == pid
     assert node.rows("SELECT 1 AS one") == [{"one": 1}]
@@ -87,14 +87,28 @@ def ask(address, sql):
         return error
 
 
+def busy_server(address):
+    """The server's pid, once it works on a query: half a second of CPU more than at first."""
+    def ticks(pid):
+        with open("/proc/%d/stat" % pid) as file:
+            fields = file.read().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    pid = server(address)
+    first, end = ticks(pid), time.monotonic() + 60
+    while ticks(pid) < first + os.sysconf("SC_CLK_TCK") / 2:
+        assert time.monotonic() < end, "no query is at work"
+        time.sleep(0.05)
+    return pid
+
+
 def test_the_query_that_killed_it_is_refused(node):
     """With the reason, over HTTP and by the tool; others are not."""
     address = listen(node)
     killer = LONG % 1000001
     asked = node.start("query", killer)
-    time.sleep(1)
-    os.kill(server(address), signal.SIGSEGV)
-    out, err = asked.communicate(timeout=30)
+    os.kill(busy_server(address), signal.SIGSEGV)
+    out, err = asked.communicate(timeout=60)
     assert (asked.returncode, out) == (1, "")
     line = (r"refused: this query ended the server at \d\d:\d\d:\d\d \(Segmentation fault\); "
             r"ask another way")
@@ -126,28 +140,28 @@ def test_an_answer_that_is_cut_off_says_why(node):
     """In one line, and at once."""
     address = listen(node)
     asked = subprocess.Popen([harness.BIN, "-t", address, "query", "-f", "csv",
-                              "SELECT range, repeat('x', 100) FROM range(100000000)"],
+                              "SELECT range, repeat('x', 100) FROM range(3000000)"],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              env=dict(harness.ENV, **node.env), encoding="utf-8")
     asked.stdout.read(1000000)
     os.kill(server(address), signal.SIGBUS)
-    start = time.time()
-    _, err = asked.communicate(timeout=30)
+    start = time.monotonic()
+    _, err = asked.communicate(timeout=harness.PATIENCE)
     assert asked.returncode == 1
     assert err == "probing: the server died while it answered (Bus error) and was started again\n"
-    assert time.time() - start < 10
+    assert time.monotonic() - start < 60
 
 
 def test_a_server_that_dies_at_once_does_not_spin(node):
     """Each death makes the next start wait longer."""
     address = listen(node)
-    start = time.time()
+    start = time.monotonic()
     for _ in range(4):
         pid = server(address)
         os.kill(pid, signal.SIGKILL)
         assert gone(pid)
     health(address)
-    assert 0.2 < time.time() - start < 20
+    assert 0.2 < time.monotonic() - start < 20
     assert alive(node.pid())
 
 

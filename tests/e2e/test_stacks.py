@@ -72,6 +72,17 @@ def test_deep_recursion_whole(shared):
     assert (thread["total"], thread["elided"]) == (len(stack), 0)
 
 
+def test_only_what_is_left_out_is_not_read(shared):
+    target = shared("deep.py")
+    total = main_thread(backtrace(target.pid, "-l", "--limit", "0"))["total"]
+    for limit in range(2, total + 2):
+        thread = main_thread(backtrace(target.pid, "-l", "--limit", limit))
+        shown = frames(thread)
+        assert len(shown) == min(limit, total)
+        assert all(name != "<unreadable>" for name, _, _ in shown), shown
+        assert all(frame["locals"] is not None for frame in thread["frames"])
+
+
 def test_deep_recursion_cut_in_the_middle(shared):
     target = shared("deep.py")
     thread = thread_named(backtrace(target.pid, "-a"), "deep")

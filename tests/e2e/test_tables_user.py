@@ -13,9 +13,7 @@ import package
 import rings
 from agents import Probed, eventually
 from harness import probing
-from injecting import has_agent
 
-pytestmark = pytest.mark.skipif(not has_agent(), reason="built without the agent")
 SCRIPT = os.path.join(harness.TARGETS, "tables.py")
 
 
@@ -45,7 +43,7 @@ class Job(harness.Target):
         """Number of steps that it made."""
         with open(self.end_file, "w"):
             pass
-        out, err = self.process.communicate(timeout=20)
+        out, err = self.process.communicate(timeout=60)
         assert (self.process.returncode, err) == (0, b""), err
         return int(out.split()[1])
 
@@ -127,7 +125,7 @@ def test_from_the_start_to_the_end(py, folder, tmp_path, start):
     home = package.home(job.pid)
     check_rows(home)
     (tmp_path / "end").write_text("")
-    out, err = job.process.communicate(timeout=20)
+    out, err = job.process.communicate(timeout=60)
     assert err == b""
     assert [row["step"] for row in rings.rows(home, "python.steps")] \
         == list(range(int(out.split()[1])))
@@ -332,8 +330,8 @@ def test_fork(py, folder):
         with probing.span("open"):
             child = os.fork()
             if child == 0:
-                end = time.time() + 30
-                while time.time() < end:
+                end = time.monotonic() + 30
+                while time.monotonic() < end:
                     t.append(os.getpid())
                     own = package.home(os.getpid())
                     if len(sys.argv) == 1 or rings.rows(own, "python.forked"):
@@ -365,8 +363,8 @@ def test_budget_and_loss(any_py, folder):
         kept = min(3000, first.capacity)
         print([row["a"] for row in first.rows()] == list(range(3000 - kept, 3000)))
         import time
-        end = time.time() + 30
-        while "store.note" not in rings.lines(home, "status") and time.time() < end:
+        end = time.monotonic() + 30
+        while "store.note" not in rings.lines(home, "status") and time.monotonic() < end:
             time.sleep(0.05)
         print("store.budget_mb" in rings.lines(home, "status")["store.note"])
         """)

@@ -124,10 +124,10 @@ def test_hostile_clients(any_py, start, node):
                     b"POST /api/query HTTP/1.1\r\nContent-Length: 5"][n % 4])
         held.append(it)
     for _ in range(10):
-        begin = time.time()
+        begin = time.monotonic()
         assert ask(port, "/api/query", {"sql": "SELECT 1"}, secret)[0] == 200
         assert node.rows("SELECT 1 AS n") == [{"n": 1}]
-        assert time.time() - begin < 20
+        assert time.monotonic() - begin < 20
     for it in held:
         it.close()
 
@@ -157,10 +157,10 @@ def test_probing_port(any_py, start, node):
         assert piece, said
         said += piece
     # How to connect follows at once, in one line.
-    while not said.endswith("ssh -L\n"):
+    while not said.endswith("by TLS\n"):
         said += os.read(job.process.stderr.fileno(), 4096).decode()
     hint = said.partition(line)[2]
-    assert "probing/token; `probing token` shows it; no TLS, and other machines" in hint
+    assert "probing/token; `probing token` shows it; other machines reach it by TLS" in hint
     assert hint.count("\n") == 1
     at, env = "127.0.0.1:%d" % port, {"PROBING_TOKEN": token(node), "PROBING_HOME": "/nowhere"}
     for words, answer in ((["query", "SELECT 1 AS x"], "x\n-\n1\n"), (["eval", "loss"], "0.0234\n"),

@@ -217,7 +217,7 @@ def test_revoking_ends_what_goes_on(served):
     try:
         assert tool.stdout.readline() == b"go\n"
         served.node.text("token", "revoke", "going")
-        assert tool.wait(10) == 1
+        assert tool.wait(60) == 1
     finally:
         tool.kill()
         tool.communicate()
@@ -235,7 +235,7 @@ def test_failures_are_written_down(served):
     for _ in range(200):
         served.ask("/api/processes")
     assert served.node.rows("SELECT count(*) AS n, count(DISTINCT client) > 100 AS many FROM "
-                            "probing.audit WHERE detail = 'no token: GET /api/processes' "
+                            "probing.audit WHERE detail = 'no token for GET /api/processes' "
                             "AND client LIKE '127.0.0.1:%'") == [{"n": 200, "many": True}]
 
 
@@ -320,11 +320,11 @@ def test_token_is_wiped_from_the_command_line(served, form):
 
 def test_wrong_tokens_are_slowed_down(served):
     """From the sixth on; other ways in stay as fast as they were."""
-    port, begin = served.port, time.time()
+    port, begin = served.port, time.monotonic()
     for _ in range(8):
         assert served.ask("/api/processes", None, "guess-guess", port)[0] == 401
-    assert time.time() - begin > 0.7
-    begin = time.time()
+    assert time.monotonic() - begin > 0.7
+    begin = time.monotonic()
     assert served.node.rows("SELECT 1 AS n") == [{"n": 1}]
     assert served.ask("/health", None, None, port)[0] == 200
-    assert time.time() - begin < 5
+    assert time.monotonic() - begin < 5

@@ -8,15 +8,13 @@ import rings
 import torches
 from agents import eventually
 from harness import probing
-from injecting import has_agent
 from torches import TRACE, Loop, check_order, close, near, of
 
 SCRIPT = "torch_kinds.py"
 PARTS = ("data", "forward", "backward", "optimizer")
 
 
-pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
-              pytest.mark.skipif(not torches.pythons(), reason="no interpreter with torch")]
+pytestmark = pytest.mark.skipif(not torches.pythons(), reason="no interpreter with torch")
 
 
 @pytest.fixture(scope="module", params=torches.pythons())
@@ -65,6 +63,7 @@ def check_trace(book, trace, first=1):
                    and row["gpu_ms"] is None for row in rows)
 
 
+@harness.steady
 def test_plain_loop(loop):
     book, trace, logs = loop.anew("plain")
     check_logs(book, logs)
@@ -75,14 +74,17 @@ def test_plain_loop(loop):
     assert all(row["allocated_delta"] is not None for row in trace)
 
 
+@harness.steady
 def test_workers_that_are_forked(loop):
     book, trace, logs = loop.anew("workers")
-    check_trace(book, trace)
+    # Forking may take so long that nothing seems to train: then tracing begins within step 0.
+    check_trace(book, [row for row in trace if row["step"] > 0])
     assert [row["step"] for row in logs] == list(range(len(book)))
     assert [row["epoch"] for row in logs] == [own["epoch"] for own in book]
     assert near([row["data_ms"] for row in logs[1:]], [own["data"] for own in book[1:]], 2)
 
 
+@harness.steady
 def test_accumulation(loop):
     book, trace, logs = loop.anew("accumulate")
     assert [row["step"] for row in logs] == list(range(len(book)))
@@ -94,6 +96,7 @@ def test_accumulation(loop):
         step for step in range(1, len(book)) for _ in range(4)]
 
 
+@harness.steady
 def test_norms_and_scaled_losses(loop):
     book, _, logs = loop.anew("clip")
     if not loop.sees_norms():
@@ -102,7 +105,8 @@ def test_norms_and_scaled_losses(loop):
         return
     assert all(close(own["norm"], row["grad_norm"]) for own, row in zip(book, logs))
     book, _, logs = loop.anew("scaled")
-    if book is not None:
+    assert (book is None) == (loop.value("hasattr(torch.amp, 'GradScaler')") == "False\n")
+    if book is not None:  # it came with torch 2.3
         check_logs(book, logs)
 
 
@@ -132,6 +136,7 @@ def test_two_optimizers(loop):
     assert len(of(trace, "SGD", "optimizer")) == 15
 
 
+@harness.steady
 def test_inference(loop):
     book, trace, logs = loop.anew("inference")
     assert not logs

@@ -11,15 +11,13 @@ import rings
 import torches
 from agents import Probed, eventually
 from harness import probing
-from injecting import has_agent
 from nodes import node  # noqa: F401
 
 TRACE, FULL = "python.torch_trace", "python.out_of_memory"
 STEPS = range(1, 12)  # the first one is under way when tracing begins
 KEEP = 1
 
-pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
-              pytest.mark.skipif(not torches.python(), reason="no interpreter with torch")]
+pytestmark = pytest.mark.skipif(not torches.python(), reason="no interpreter with torch")
 
 
 class Loop(Probed):
@@ -87,6 +85,7 @@ def check_sleep(book, rows, calls=1):
         assert near(alone, slept), (name, alone, slept)
 
 
+@harness.steady
 def test_modules_of_every_step(loop):
     book, rows = loop.run("plain")
     check_sleep(book, rows)
@@ -109,6 +108,7 @@ def test_modules_of_every_step(loop):
         assert seqs == list(range(len(seqs)))
 
 
+@harness.steady
 def test_several_passes_in_a_step(loop):
     book, rows = loop.run("twice")
     check_sleep(book, rows, 2)
@@ -116,6 +116,7 @@ def test_several_passes_in_a_step(loop):
     check_sleep(book, rows, 3)
 
 
+@harness.steady
 def test_what_is_computed_again_is_not_backward(loop):
     book, rows = loop.run("checkpoint")
     assert len(of(rows, "Net")) == len(STEPS)

@@ -1,15 +1,14 @@
 """python.training_logs of loops as trainers make them, against what the loops count themselves."""
 import pytest
 
+import harness
 import torches
-from injecting import has_agent
 from torches import check_order, close, near, of
 
 SCRIPT = "torch_loops.py"
 PARTS = ("data", "forward", "backward", "optimizer", "other")
 
-pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
-              pytest.mark.skipif(not torches.pythons(), reason="no interpreter with torch")]
+pytestmark = pytest.mark.skipif(not torches.pythons(), reason="no interpreter with torch")
 
 
 @pytest.fixture(scope="module", params=torches.pythons())
@@ -40,6 +39,7 @@ def check(book, trace, logs):
 
 @pytest.mark.parametrize("job", ["ahead", "closures", "closures accumulate", "closures limited",
                                  "together", "adversaries"])
+@harness.steady
 def test_loops(loop, job):
     book, trace, logs = loop.run(job)
     if job == "adversaries":  # parts of the other one's step are in the row, too
@@ -54,6 +54,7 @@ def test_loops(loop, job):
 
 
 @pytest.mark.parametrize("job", ["scaled", "scaled fused"])
+@harness.steady
 def test_scaled_losses(loop, job):
     """A step that was left out is none; its samples are those of the next one."""
     book, trace, logs = loop.run(job)
@@ -64,6 +65,7 @@ def test_scaled_losses(loop, job):
     check(book, trace, logs)
 
 
+@harness.steady
 def test_a_teacher(loop):
     book, trace, logs = loop.run("taught")
     for own, row in zip(book, logs):  # the loss is not the one that the forward's time is of
@@ -85,11 +87,14 @@ def test_an_evaluation_first(loop):
     book, trace, logs = loop.run("closures")
     assert [row["step"] for row in logs] == list(range(len(book)))
     assert [row["batch_size"] for row in logs] == [own["samples"] for own in book]
+    # When the first step began is not known.
+    assert [row["step_ms"] is None for row in logs] == [True] + [False] * (len(book) - 1)
     begun = [row["step"] for row in trace].index(0, 1 + [row["step"] for row in trace].index(2))
     check_order(trace[begun:], logs)
     assert len(of(trace[begun:], "SGD", "optimizer")) == len(book)
 
 
+@harness.steady
 def test_compiled(loop):
     """The compiler has nothing to do when the agent comes, and makes the same of what is new."""
     loop.turn(False)

@@ -9,7 +9,6 @@ import rings
 import torches
 from agents import eventually
 from harness import probing
-from injecting import has_agent
 from nodes import node  # noqa: F401: a fixture
 from torches import Loop, of
 
@@ -17,8 +16,7 @@ SCRIPT = "torch_memory.py"
 # malloc rounds a large block up to pages, and has a little for itself.
 SLACK = 0.02
 
-pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
-              pytest.mark.skipif(not torches.pythons(), reason="no interpreter with torch")]
+pytestmark = pytest.mark.skipif(not torches.pythons(), reason="no interpreter with torch")
 
 
 @pytest.fixture(scope="module")

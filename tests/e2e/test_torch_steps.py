@@ -5,18 +5,18 @@ import time
 
 import pytest
 
+import harness
 import rings
 import torches
 from agents import eventually
 from harness import probing
-from injecting import has_agent
+from nodes import node  # noqa: F401: a fixture
 from torches import check_order, close, near, of
 
 SCRIPT = "torch_steps.py"
 PARTS = ("data", "forward", "backward", "optimizer", "other")
 
-pytestmark = [pytest.mark.skipif(not has_agent(), reason="built without the agent"),
-              pytest.mark.skipif(not torches.pythons(), reason="no interpreter with torch")]
+pytestmark = pytest.mark.skipif(not torches.pythons(), reason="no interpreter with torch")
 
 
 @pytest.fixture(scope="module", params=torches.pythons())
@@ -48,6 +48,7 @@ def check(book, logs, parts):
     ("by hand", "Net"), ("by hand zero", "Net"), ("by hand before", "Net"),
     ("by hand between", "Net"), ("by hand accumulate", "Net"), ("by hand layer", "Linear"),
     ("by hand module loss", "Net"), ("no modules", None)])
+@harness.steady
 def test_by_hand(loop, job, name):
     """A step ends with its last backward. The last one is seen when there is another after it."""
     book, trace, logs = loop.anew(job)
@@ -67,6 +68,7 @@ def test_by_hand(loop, job, name):
         assert per_step == [each] * len(per_step)
 
 
+@harness.steady
 def test_modules_within_the_data(loop):
     """What makes a sample is time of the data, and of nothing else."""
     book, trace, logs = loop.anew("transforms")
@@ -78,6 +80,7 @@ def test_modules_within_the_data(loop):
 
 
 @pytest.mark.parametrize("job, kind", [("closures", "SGD"), ("closures again", "LBFGS")])
+@harness.steady
 def test_an_optimizer_has_its_own_time(loop, job, kind):
     """Whatever a closure does is not the optimizer's, in both tables."""
     book, trace, logs = loop.anew(job)
@@ -91,6 +94,38 @@ def test_an_optimizer_has_its_own_time(loop, job, kind):
         row["step_ms"] for row in logs[1:]) / 2
 
 
+@harness.steady
+def test_optimizers_within_backward(loop):
+    """However many there are: a step for each pass, which ends with it."""
+    book, _, logs = loop.anew("in backward")
+    if book is None:
+        pytest.skip("this torch has no hook behind a gradient")
+    assert len(logs) == len(book)
+    check(book, logs, ("forward", "backward", "optimizer", "step"))
+    assert len({row["optimizer"] for row in logs}) == 1
+    assert all(close(row["lr"], 0.001) for row in logs)
+    assert {row["step_source"] for row in logs} == {"optimizer"}
+
+
+@harness.steady
+def test_many_optimizers(loop):
+    """Those of the first one are the steps, however many there are beside it."""
+    book, _, logs = loop.anew("many")
+    assert len(logs) == len(book)
+    check(book, logs, ("forward", "backward", "step"))
+    assert len({row["optimizer"] for row in logs}) == 1
+
+
+def test_two_trainings(loop):
+    """In threads beside each other: a row has the loss of its own training, or none."""
+    book, _, logs = loop.anew("beside")
+    for row in logs[1:]:
+        mine = [own["loss"] for own in book if close(own["lr"], row["lr"])]
+        assert row["loss"] is None or any(close(row["loss"], loss) for loss in mine), row
+    assert len([row for row in logs if row["loss"] is not None]) > 5
+
+
+@harness.steady
 def test_a_reference(loop):
     """A model that is called without gradients gives no backward pass its name."""
     book, trace, logs = loop.anew("reference")
@@ -98,30 +133,56 @@ def test_a_reference(loop):
     assert {row["module"] for row in trace if row["operation_name"] == "backward"} == {"Net"}
 
 
+@harness.steady
 def test_no_loader(loop):
-    """No loader: no time that was waited for one, not 0."""
+    """No loader: no time that was waited for one and no passes over its data, not 0."""
     book, _, logs = loop.anew("evaluated")
     check(book, logs, ("forward", "backward", "optimizer", "step"))
-    assert all(row["data_ms"] is None for row in logs)
+    assert all(row[name] is None for row in logs for name in ("data_ms", "epoch", "epoch_source"))
     for own, row in zip(book[1:], logs[1:]):
         assert row["other_ms"] > own.get("evaluation", 0) * 0.9
 
 
-def test_a_step_that_was_under_way(loop):
-    """Of the step that the agent comes into neither times nor the sum of the losses are known."""
+def come_into(loop, job):
+    """The agent comes while the job waits in its second step."""
     loop.turn(False)
-    loop.value("job = 'held'")
+    loop.value("job = %r" % job)
     eventually(lambda: loop.value("waiting") == "True\n")
     began = time.time_ns()
     loop.turn(True)
     loop.value("waiting = False")
     eventually(lambda: loop.value("job is None") == "True\n")
-    book = json.loads(loop.value("import json; print(json.dumps(books['held']))"))[1:]
-    logs = [row for row in rings.rows(loop.home(), torches.LOGS) if row["timestamp"] > began]
+    book = json.loads(loop.value("import json; print(json.dumps(books[%r]))" % job))[1:]
+    return book, [row for row in rings.rows(loop.home(), torches.LOGS) if row["timestamp"] > began]
+
+
+def test_a_model_that_was_being_called(loop):
+    """One that is not known yet has no name, rather than that of a part or of another model."""
+    book, logs = come_into(loop, "entered")
+    for optimizer, model in (("Adam", "Judge"), ("Adam#2", "Net")):
+        found = [row["model"] for row in logs if row["optimizer"] == optimizer]
+        assert len(found) >= len(book) - 1
+        assert found[0] in (None, model) and set(found[1:]) == {model}, (optimizer, found)
+
+
+def test_a_step_that_was_under_way(loop):
+    """Of the step that the agent comes into neither times nor the sum of the losses are known."""
+    book, logs = come_into(loop, "held")
     assert len(logs) == len(book)
-    assert all(logs[0][name] is None for name in ("step_ms", "loss", "forward_ms", "backward_ms"))
+    assert all(logs[0][name] is None for name in ("step_ms", "loss", "forward_ms", "backward_ms",
+                                                  "backwards"))
+    assert {row["backwards"] for row in logs[1:]} == {4}
     assert all(close(own["loss"], row["loss"]) for own, row in zip(book[1:], logs[1:]))
     check_sums(logs)
+
+
+def test_within_an_optimizer_that_was_stepping(loop):
+    """What is left of the step that the agent comes into is no step, and not made by hand."""
+    book, logs = come_into(loop, "inside")
+    assert {row["optimizer"] for row in logs} == {"LBFGS"}
+    assert len(logs) == len(book) - 1
+    assert all(close(own["loss"], row["loss"]) for own, row in zip(book[1:], logs))
+    assert all(row["step_ms"] for row in logs[1:])
 
 
 def test_two_models_of_a_class(loop):
@@ -132,6 +193,8 @@ def test_two_models_of_a_class(loop):
     assert len(judge) == len(book) and len(maker) >= len(book) - 1
     assert all(close(sum(own["judge"]), row["loss"]) for own, row in zip(book, judge))
     assert all(close(own["maker"], row["loss"]) for own, row in zip(book, maker))
+    assert {row["backwards"] for row in judge} == {2}
+    assert {row["backwards"] for row in maker} == {1}
     assert {row["model"] for row in judge} == {"Net"}
     assert {row["model"] for row in maker} == {"Net#2"}
     assert all(close(row["lr"], 0.002) for row in judge)
@@ -150,10 +213,27 @@ def test_epochs_of_a_sampler(loop):
     book, _, logs = loop.anew("resumed")
     assert [row["epoch"] for row in logs] == [own["epoch"] for own in book]
     assert {row["epoch_source"] for row in logs} == {"sampler"}
-    assert {row["step_source"] for row in logs} == {"injection"}
+    assert [row["step"] for row in logs] == [own["number"] for own in book]
+    assert {row["step_source"] for row in logs} == {"sampler"}
     book, _, logs = loop.anew("forgotten")
     assert [row["epoch"] for row in logs] == [own["epoch"] for own in book]
     assert {row["epoch_source"] for row in logs} == {"injection"}
+    assert [row["step"] for row in logs] == [own["number"] for own in book]
+    assert {row["step_source"] for row in logs} == {"loader"}
+
+
+def test_numbers_by_the_place_in_the_data(loop):
+    """Several batches a step; and where steps and batches do not go together, a plain count."""
+    book, _, logs = loop.anew("resumed in fours")
+    assert [row["step"] for row in logs] == [own["number"] for own in book]
+    assert {row["step_source"] for row in logs} == {"sampler"}
+    book, _, logs = loop.anew("told by the data")
+    assert [row["epoch"] for row in logs] == [own["epoch"] for own in book]
+    assert {row["epoch_source"] for row in logs} == {"sampler"}
+    book, _, logs = loop.anew("twice a batch")
+    steps = [row["step"] for row in logs]
+    assert len(steps) == len(book) and steps == list(range(steps[0], steps[0] + len(steps)))
+    assert logs[-1]["step_source"] == "injection"
 
 
 def test_numbers_by_an_expression(loop):
@@ -184,6 +264,17 @@ def test_numbers_by_an_expression(loop):
     eventually(lambda: "torch.step" not in status(), 5)
 
 
+def test_a_signal_in_an_expression(loop):
+    """What its handler raises, the program gets; the expression is as good as it was."""
+    assert probing(loop.pid, "config", "torch.step=trainer.global_step").returncode == 0
+    caught, _, logs = loop.anew("signalled")
+    assert caught == 1
+    assert [row["step_source"] for row in logs].count("expression") == len(logs) - 1
+    assert "torch.step" not in rings.lines(loop.home(), "status")["collector.torch"]
+    assert probing(loop.pid, "config", "torch.step=").returncode == 0
+
+
+@harness.steady
 def test_requests_at_the_same_time(loop):
     """Each call of the model is a step of its own, with the thread that made it."""
     loop.turn(False)
@@ -208,21 +299,18 @@ def test_requests_at_the_same_time(loop):
             assert near(mine, [own["took"] for own in book if own["tid"] == tid], 1)
 
 
-def slowest(target, where="true"):
-    answer = probing(target.pid, "query", "-f", "json",
-                     "SELECT * FROM slowest_modules WHERE " + where)
-    assert answer.returncode == 0, answer
-    return json.loads(answer.stdout)
+def slowest(node, target, where="true"):  # noqa: F811
+    return node.rows("SELECT * FROM slowest_modules WHERE " + where, target.pid)
 
 
-def test_shares_of_a_step(start):
+def test_shares_of_a_step(node, start):  # noqa: F811
     """By the program's own account; training and evaluation apart."""
     target = start(torches.Loop, SCRIPT)
     assert probing(target.pid, "inject", "-D", "torch.budget=100").returncode == 0
     target.await_collector()
     book, _, _ = target.run("evaluated")
     whole = sum(own["step"] for own in book[1:])
-    rows = {(row["module"], row["stage"], row["phase"]): row for row in slowest(target)}
+    rows = {(row["module"], row["stage"], row["phase"]): row for row in slowest(node, target)}
     for key, part in ((("Net", "forward", "train"), "forward"),
                       (("Net", "forward", "eval"), "evaluation"),
                       (("Net", "backward", "train"), "backward"),
@@ -239,7 +327,7 @@ def test_shares_of_a_step(start):
             assert all(rows[name, stage, phase][column] <= whole for name in ("one", "two")), column
 
 
-def test_a_part_is_less_than_the_whole(start):
+def test_a_part_is_less_than_the_whole(node, start):  # noqa: F811
     """Also where backward was told apart in a few slow steps only."""
     target = start(torches.Loop, SCRIPT)
     assert probing(target.pid, "inject", "-D", "torch.budget=100").returncode == 0
@@ -248,13 +336,29 @@ def test_a_part_is_less_than_the_whole(start):
     probing(target.pid, "config", "torch.backward=off")
     for _ in range(3):
         target.run("quick")
-    rows = {(row["module"], row["stage"]): row for row in slowest(target, "phase = 'train'")}
+    rows = {(row["module"], row["stage"]): row for row in slowest(node, target, "phase = 'train'")}
     whole, part = rows["Net", "backward"], rows["two", "backward"]
     assert 0 < part["calls"] < whole["calls"] / 3
     for column in ("step_pct", "median_ms", "avg_ms", "max_ms", "total_ms"):
         assert part[column] <= whole[column], column
-    places = [row["module"] for row in slowest(target, "stage = 'backward'")]
+    places = [row["module"] for row in slowest(node, target, "stage = 'backward'")]
     assert places[0] == "Net"
+
+
+@pytest.mark.parametrize("job", ["sometimes", "sometimes accumulate"])
+def test_a_part_of_some_calls(node, start, job):  # noqa: F811
+    """What is called in slow calls alone has a longer median than the model; its whole has not."""
+    target = start(torches.Loop, SCRIPT)
+    assert probing(target.pid, "inject", "-D", "torch.budget=100").returncode == 0
+    target.await_collector()
+    target.run(job)
+    rows = {(row["module"], row["stage"]): row for row in slowest(node, target, "phase = 'train'")}
+    for stage in ("forward", "backward"):
+        whole, seldom = rows["Sometimes", stage], rows["seldom", stage]
+        assert seldom["median_ms"] <= seldom["whole_ms"] and seldom["calls"] < whole["calls"]
+        assert close(whole["median_ms"], whole["whole_ms"])
+        assert seldom["step_pct"] <= whole["step_pct"]
+    assert rows["seldom", "forward"]["median_ms"] > rows["Sometimes", "forward"]["median_ms"]
 
 
 def test_order_of_backward(loop):

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import threading
 
 import pytest
 
@@ -52,6 +53,27 @@ def test_what_the_collector_waits_for(one):
         "probing: python.spans: the program has opened no probing.span()\n")
     assert one.said("SELECT * FROM probing.audit") in (
         "", "probing: probing.audit: nothing was evaluated or set\n")
+
+
+def test_a_busy_engine_makes_no_table_empty(one):
+    """What does not answer in time has rows or has none: nothing is said of it."""
+    one.node(one.pid, "inject")
+    agents.eventually(lambda: one.said("SELECT * FROM python.memory") == "")
+    done = threading.Event()
+
+    def keep_busy():
+        while not done.is_set():
+            one.node("query", "SELECT count(*) FROM range(100000000) AS r(i) WHERE hash(i) % 7 = 3")
+    threads = [threading.Thread(target=keep_busy) for _ in range(8)]
+    for it in threads:
+        it.start()
+    try:
+        said = [one.said("SELECT * FROM python.memory WHERE rss_mb < 0") for _ in range(16)]
+    finally:
+        done.set()
+        for it in threads:
+            it.join()
+    assert not [line for line in said if line and "none of the rows fits" not in line], said
 
 
 def test_switched_off(one):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import facts
 import harness
 import rings
 from agents import Probed, eventually
@@ -20,8 +21,12 @@ def pythons():
     """Interpreters with torch: those that PROBING_TEST_TORCH names, and the one of the tests."""
     named = os.environ.get("PROBING_TEST_TORCH", "").split(os.pathsep)
     return [path for path in dict.fromkeys(named + [sys.executable])
-            if path and subprocess.run([path, "-c", "import torch"], stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL).returncode == 0]
+            if path and facts.remembered("torch " + path, lambda at=path: imports_torch(at))]
+
+
+def imports_torch(path):
+    return subprocess.run([path, "-c", "import torch"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL).returncode == 0
 
 
 def python():

@@ -47,9 +47,9 @@ static void must(int what, const char *why, const char *sql)
 
 /* A parser of the engine's, made with the first input. */
 static struct {
-    struct duck_database *db;
-    struct duck_connection *connection;
-    struct duck_prepared *parser;
+    duckdb_database db;
+    duckdb_connection connection;
+    duckdb_prepared_statement parser;
 } made;
 
 static void close_engine(void)
@@ -59,7 +59,7 @@ static void close_engine(void)
     pb_duck()->close(&made.db);
 }
 
-static struct duck_prepared *parser(void)
+static duckdb_prepared_statement parser(void)
 {
     const struct pb_duck *d = pb_duck();
     struct pb_err err = {0};
@@ -80,18 +80,16 @@ static struct duck_prepared *parser(void)
 static const char *tree_of(struct pb_arena *a, const char *sql, size_t *ret_len)
 {
     const struct pb_duck *d = pb_duck();
-    struct duck_prepared *p = parser();
-    struct duck_result r;
-    struct duck_chunk *chunk;
+    duckdb_prepared_statement p = parser();
+    duckdb_result r;
+    duckdb_data_chunk chunk;
     const char *text = NULL;
 
     if (d->bind_varchar(p, 1, sql) != 0)
         return NULL;
     if (d->execute_prepared(p, &r) == 0 && (chunk = d->fetch_chunk(r))) {
-        const struct duck_string *s = d->vector_get_data(d->data_chunk_get_vector(chunk, 0));
-
-        *ret_len = s->len;
-        text = pb_arena_strndup(a, s->len <= 12 ? s->prefix : s->p, s->len);
+        text = pb_duck_text(d->vector_get_data(d->data_chunk_get_vector(chunk, 0)), ret_len);
+        text = pb_arena_strndup(a, text, *ret_len);
         d->destroy_data_chunk(&chunk);
     }
     d->destroy_result(&r);

@@ -1,4 +1,6 @@
 /* Any bytes as unwind tables, as .eh_frame alone, and as code without either. */
+#include <fcntl.h>
+
 #include "real_elf.h"
 #include "unwind/native/arch.h"
 #include "unwind/native/x86_prologue.h"
@@ -104,8 +106,10 @@ static size_t section_of(const char *name, uint8_t *buf, size_t cap)
 {
     struct pb_elf elf;
     struct pb_elf_range r = {.size = 0};
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), rc = pb_elf_open_fd(&elf, fd, NULL);
 
-    if (pb_elf_open(&elf, "/proc/self/exe", NULL) < 0)
+    close(fd);
+    if (rc < 0)
         return 0;
     if (pb_elf_section(&elf, name, &r)) {
         r.size = r.size < cap ? r.size : cap;

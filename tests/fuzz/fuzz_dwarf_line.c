@@ -12,14 +12,15 @@ size_t pb_fuzz_seed(int index, uint8_t *buf, size_t cap);
 
 static struct pb_elf_range take(struct pb_cursor *c, size_t size)
 {
-    struct pb_cursor part = pb_cursor_take(c, size < pb_cursor_left(c) ? size : pb_cursor_left(c));
+    struct pb_cursor part = pb_cursor_bytes(c, size < pb_cursor_left(c) ? size : pb_cursor_left(c));
 
     return (struct pb_elf_range){part.p, (size_t)(part.end - part.p), 0};
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct pb_want want[3] = {{.vaddr = 0}, {.vaddr = LINE_CODE + 5}, {.vaddr = LINE_CODE + 13}};
+    struct pb_symbol_query want[3] = {
+        {.vaddr = 0}, {.vaddr = LINE_CODE + 5}, {.vaddr = LINE_CODE + 13}};
     struct pb_cursor c = pb_cursor_make(data, size);
     struct pb_arena a = PB_ARENA_INIT;
     struct pb_dwarf d = {.line = {0}};
@@ -37,15 +38,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     d.line = take(&c, sizes[4]);
     d.str = take(&c, SIZE_MAX);
     pb_dwarf_run_lines(&d, 0, want, 3, 3, &a);
-    pb_dwarf_find_units(&d, want, 3);
+    pb_dwarf_find_units(&d, want, 3, &a);
     for (size_t i = 0; i < 3; i++) {
         if (want[i].has_unit && pb_dwarf_unit_lines(&d, want[i].unit, &offset))
             pb_dwarf_run_lines(&d, offset, want, 3, 3, &a);
     }
     for (size_t i = 0; i < 3; i++)
         want[i].file = "any";
-    d.ranges = d.rnglists = d.str;
+    d.ranges = d.rnglists = d.addr = d.str;
     pb_dwarf_leave_inlined(&d, want, 3, &a);
+    /* As if there were no table of units, and the last section held anything. */
+    d.aranges.size = 0;
+    for (size_t i = 0; i < 3; i++)
+        want[i].has_unit = false;
+    pb_dwarf_find_units(&d, want, 3, &a);
     pb_arena_finish(&a);
     return 0;
 }

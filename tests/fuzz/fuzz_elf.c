@@ -30,7 +30,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct pb_elf elf;
     struct pb_elf_range r;
     struct pb_elf_sym sym;
-    uint8_t id[64];
     size_t left = 5000;
 
     if (pb_elf_from_memory(&elf, data, size, NULL) < 0)
@@ -39,7 +38,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pb_elf_each_symbol(&elf, PB_ELF_DYNSYM, touch, &left);
     pb_elf_find_symbol(&elf, "clock_gettime", &sym);
     pb_elf_find_symbol(&elf, "no such symbol", &sym);
-    pb_elf_build_id(&elf, id, sizeof id);
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         if (pb_elf_section(&elf, sections[i], &r))
             touch_range(&r);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/home.h"
-#include "node/node.h"
+#include "node/parts.h"
 #include "store/writer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/sql/rewrite.h"
 #include "node/sql/text.h"
-#include "node/sql/words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t pb_fuzz_seed(int index, uint8_t *buf, size_t cap);
@@ -39,13 +39,13 @@ static void edit(const char *sql, size_t len, size_t at)
     struct pb_buf names = PB_BUF_INIT, select = PB_BUF_INIT;
 
     pb_buf_add(&e.text, sql, len);
-    pb_words_qualify(&e, &none);
-    pb_words_group(&e, at, &names);
+    pb_rewrite_qualify(&e, &none);
+    pb_rewrite_group(&e, at, &names);
     must(e.text.len >= len);
     for (size_t i = 0; i <= e.text.len; i++)
         must(pb_sql_origin(&e, i) <= len);
     must(pb_sql_origin(&e, e.text.len) == len);
-    pb_words_describe(sql, len, &none, &select);
+    pb_rewrite_describe(sql, len, &none, &select);
     pb_buf_finish(&names);
     pb_buf_finish(&select);
     pb_sql_edited_finish(&e);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "../unit/unwind/python/image.h"
+#include "../unit/unwind/python/layouts.h"
 #include "../unit/unwind/python/offsets.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,7 +19,7 @@ static const struct pb_py_layout *layout_at(unsigned index, struct pb_py_layout 
     uint8_t bytes[PB_DEBUG_OFFSETS_MAX] = {0};
 
     if (index < 9)
-        return pb_py_layout_find(3, 4 + (int)index, 9);
+        return kept_layout(3, 4 + (int)index, 9);
     fills[index - 9](bytes);
     return pb_py_layout_from_offsets(buf, bytes, sizeof bytes, NULL) == 0 ? buf : NULL;
 }

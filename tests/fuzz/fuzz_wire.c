@@ -19,7 +19,7 @@ static void read_stream(const uint8_t *data, size_t size, bool from_tool)
 
     while (size) {
         size_t want, n = 1 + data[0] % 37;
-        void *to = pb_wire_want(&in, &want);
+        void *to = pb_wire_buffer(&in, &want);
         enum pb_wire_step step;
 
         if (!want || (in.got >= sizeof in.head && !body))
@@ -31,7 +31,7 @@ static void read_stream(const uint8_t *data, size_t size, bool from_tool)
         memcpy(to, data, n);
         data += n;
         size -= n;
-        step = pb_wire_took(&in, n, from_tool);
+        step = pb_wire_received(&in, n, from_tool);
         if (step == PB_WIRE_BAD)
             break;
         if (step == PB_WIRE_BODY) {
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (pb_settings_apply_lines(&s, (const char *)data, size, &err) < 0 && err.code == PB_OK)
         __builtin_trap();
     for (int i = 0; i < PB_SETTING_COUNT; i++)
-        if (s.v[i] < pb_setting_list[i].least || s.v[i] > pb_setting_list[i].most)
+        if (s.v[i] < pb_setting_list[i].min || s.v[i] > pb_setting_list[i].max)
             __builtin_trap();
     return 0;
 }

@@ -13,7 +13,7 @@
 static inline size_t real_elf(int index, uint8_t *buf, size_t cap)
 {
     const void *place[] = {(void *)getauxval(AT_SYSINFO_EHDR), (void *)(uintptr_t)getppid,
-                           (void *)(uintptr_t)pb_elf_open};
+                           (void *)(uintptr_t)pb_elf_open_fd};
     struct pb_maps maps;
     const struct pb_map *m = NULL;
     size_t size = 0;

@@ -17,6 +17,9 @@ FILES = {
     "share/zsh/site-functions/_probing",
     "share/fish/vendor_completions.d/probing.fish",
 }
+# What the executable may need: the C library, and a sanitizer that it was built with.
+C_LIBRARY = ("libc.so.", "libm.so.", "libdl.so.", "libpthread.so.", "librt.so.", "ld-linux",
+             "libasan.so.", "libtsan.so.", "libubsan.so.")
 ENGINE = {"lib/probing/libduckdb.so", "lib/probing/LICENSE.duckdb"}
 
 
@@ -36,7 +39,12 @@ def check(cmake, build, source, folder):
     assert done.returncode == 0, done
     with_engine = os.path.exists(os.path.join(source, "build", "duckdb", "libduckdb.so"))
     wanted = FILES | (ENGINE if with_engine else set())
-    assert files(os.path.join(stage, "usr/local")) == wanted, files(stage)
+    found = files(os.path.join(stage, "usr/local"))
+    terms = {path for path in found if path.startswith("share/doc/probing/copyright.")}
+    assert found - terms == wanted, found
+    needed = run("readelf", "-d", os.path.join(stage, "usr/local/bin/probing")).stdout
+    libraries = {line.split("[")[1].rstrip("]") for line in needed.splitlines() if "NEEDED" in line}
+    assert all(name.startswith(C_LIBRARY) for name in libraries), libraries
 
     moved = os.path.join(folder, "moved")
     shutil.move(os.path.join(stage, "usr/local"), moved)
@@ -50,7 +58,7 @@ def check(cmake, build, source, folder):
         if with_engine:
             assert (done.returncode, done.stdout) == (0, "n\n42\n"), done
         else:
-            assert done.returncode == 1 and "SQL engine not found" in done.stderr, done
+            assert done.returncode == 1 and "no SQL engine: no libduckdb.so" in done.stderr, done
 
     shutil.move(moved, os.path.join(stage, "usr/local"))
     done = run(os.path.join(source, "tools/uninstall"), build, stage)

@@ -1,7 +1,8 @@
 """
 The agent, built with a sanitizer, in a Python that runs with the sanitizer's library: rows and
 spans from several threads, evaluations, REPL lines, completions, settings, profiles, starts and
-stops, forks. Any report fails it, and so does a host that does not end as it should.
+stops, forks; then the programs of test_eval_storm.py under evaluations and prompts. Any report
+fails it, and so does a host that does not end as it should.
 
 usage: PROBING_BIN=BUILD/probing PROBING_CHECKED_AGENT=BUILD/checked/libprobing.so \
            python agent.py SECONDS SANITIZER_LIBRARY
@@ -24,8 +25,10 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 
 import harness  # noqa: E402
+import storms  # noqa: E402
 from load import read  # noqa: E402
 
+EVALS = 300
 CODES = ["1 + 1", "sum(range(30000))", "print('x' * 5000)", "1 / 0", "import time; time.sleep(0.1)",
          "import sys; print('e', file=sys.stderr)", "[thread.name for thread in threads]",
          "for i in range(50): print(i)"]
@@ -39,16 +42,21 @@ def find_python():
     return path, answer.returncode == 0
 
 
+def environment(runtime, reports):
+    options = "log_path=%s:exitcode=66:handle_segv=0:" % os.path.join(reports, "report")
+    # The loader of the interpreter keeps what it allocates.
+    return {"LD_PRELOAD": os.path.realpath(runtime), "PYTHONMALLOC": "malloc",
+            "ASAN_OPTIONS": options + "detect_leaks=0",
+            "TSAN_OPTIONS": options + "suppressions=" + os.path.join(HERE, "tsan.supp"),
+            "UBSAN_OPTIONS": options + "print_stacktrace=1",
+            "STORM_AGENT": os.environ["PROBING_CHECKED_AGENT"]}
+
+
 class Host(harness.Target):
     def __init__(self, seconds, runtime, reports, *more):
-        options = "log_path=%s:exitcode=66:handle_segv=0:" % os.path.join(reports, "report")
-        # The loader of the interpreter keeps what it allocates.
-        env = {"LD_PRELOAD": os.path.realpath(runtime), "PYTHONMALLOC": "malloc",
-               "ASAN_OPTIONS": options + "detect_leaks=0",
-               "TSAN_OPTIONS": options + "suppressions=" + os.path.join(HERE, "tsan.supp"),
-               "UBSAN_OPTIONS": options + "print_stacktrace=1"}
         super().__init__([find_python()[0], os.path.join(harness.TARGETS, "checked_host.py"),
-                          os.environ["PROBING_CHECKED_AGENT"], str(seconds), *more], env=env)
+                          os.environ["PROBING_CHECKED_AGENT"], str(seconds), *more],
+                         env=environment(runtime, reports))
 
 
 def ask(pid, home, ending, asked):
@@ -100,12 +108,29 @@ def storm(seconds, runtime, reports, home, *more):
     return None if len(asked) > seconds / 2 else "only %d commands" % len(asked)
 
 
+def storm_program(kind, runtime, reports):
+    """What went wrong, or None."""
+    target = storms.Storm(find_python()[0], kind, env=environment(runtime, reports))
+    try:
+        storms.at_once(target, 2, EVALS)
+        storms.prompt(target, EVALS // 10)
+        lines = target.end()
+    except AssertionError as error:
+        return "%s: %s" % (kind, error)
+    finally:
+        target.stop()
+    print("%s: %d evaluations, %r" % (kind, EVALS, lines))
+    return None if sum(lines.values()) > EVALS else kind + ": hardly a line"
+
+
 def main(seconds, runtime):
     reports = tempfile.mkdtemp(prefix="probing-sanitize-")
     # The thread sanitizer cannot follow a process with threads that forks.
     kinds = [[] if "tsan" in runtime else ["fork"]] + ([["torch"]] if find_python()[1] else [])
     with tempfile.TemporaryDirectory() as home:
         wrong = [storm(seconds / len(kinds), runtime, reports, home, *kind) for kind in kinds]
+    wrong += [storm_program(kind, runtime, reports)
+              for kind in ["alone", "bars"] + ([] if "tsan" in runtime else ["many"])]
     harness.remove_stores()
     found = [report for path in sorted(glob.glob(os.path.join(reports, "report*")))
              for report in read(path)]

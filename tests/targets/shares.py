@@ -55,7 +55,7 @@ def main():
     print("ready", os.getpid(), child or "")
     sys.stdout.flush()
     while END is None or time.time() < END:
-        turn()
+        turn()  # LINE:main
 
 
 main()

@@ -5,6 +5,7 @@ program itself knows of its losses and times (ms). Nothing in here knows of the 
 """
 import gc
 import os
+import signal
 import sys
 import threading
 import time
@@ -160,23 +161,95 @@ def transforms(epochs=2):
     return book.rows
 
 
-def sampled(first, told=True, epochs=3):
+def sampled(first, told=True, epochs=3, accumulate=1):
     """Goes on with an epoch that is not the first one; whether or not the sampler is told."""
     from torch.utils.data.distributed import DistributedSampler
     torch.manual_seed(1)
     model, book, images = Net(), Book(), Images()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     sampler = DistributedSampler(images, num_replicas=2, rank=0)
-    loader = DataLoader(images, batch_size=4, sampler=sampler)
+    loader = DataLoader(images, batch_size=4 if accumulate == 1 else 1, sampler=sampler)
+    number = first * len(loader) // accumulate
     for epoch in range(first, first + epochs):
         if told:
             sampler.set_epoch(epoch)
-        for x, y in loader:
+        for place, (x, y) in enumerate(loader):
             loss = F.cross_entropy(model(x), y)
-            optimizer.zero_grad()
             book.backward(loss)
+            if place % accumulate == accumulate - 1:
+                optimizer.step()
+                optimizer.zero_grad()
+                book.step(epoch=epoch, number=number)
+                number += 1
+    return book.rows
+
+
+class Told(Dataset):
+    """In an order of its own for each epoch, which it is told."""
+    epoch = 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, at):
+        return torch.full((8,), float(at + self.epoch)), at % 2
+
+
+def told(first=5, epochs=3):
+    """The data set has the epoch, and no sampler knows it."""
+    model, book, images = Net(), Book(), Told()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(images, batch_size=4)
+    for epoch in range(first, first + epochs):
+        images.set_epoch(epoch)
+        for x, y in loader:
+            optimizer.zero_grad()
+            book.backward(F.cross_entropy(model(x), y))
             optimizer.step()
             book.step(epoch=epoch)
+    return book.rows
+
+
+def twice(epochs=2):
+    """Two steps with each batch."""
+    model, book, images = Net(), Book(), Told()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(epochs):
+        for x, y in DataLoader(images, batch_size=2):
+            for _ in range(2):
+                optimizer.zero_grad()
+                book.backward(F.cross_entropy(model(x), y))
+                optimizer.step()
+                book.step()
+    return book.rows
+
+
+class Sometimes(nn.Module):
+    """Every fifth call takes long, in a part of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.always, self.seldom, self.calls = nn.Linear(8, 2), Net(pause=0.01), 0
+
+    def forward(self, x):
+        self.calls += 1
+        out = self.always(x)
+        return out + self.seldom(x) if self.calls % 5 == 0 else out
+
+
+def sometimes(steps=60, accumulate=1):
+    model, book = Sometimes(), Book()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        for _ in range(accumulate):
+            x, y = data()
+            book.backward(F.cross_entropy(model(x), y))
+        optimizer.step()
+        book.step()
     return book.rows
 
 
@@ -199,6 +272,92 @@ def closures(kind="SGD", steps=8):
         book.time("whole", optimizer.step, closure)
         inner = sum(book.sums.get(part, 0) for part in ("data", "forward", "backward"))
         book.sums["optimizer"] = book.sums.pop("whole") - inner
+        book.step()
+    return book.rows
+
+
+def in_backward(steps=12):
+    """An optimizer for each parameter, stepped as soon as its gradient is there."""
+    if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
+        return None
+    torch.manual_seed(1)
+    model, book = nn.Sequential(*[nn.Linear(8, 8) for _ in range(6)]), Book()
+    optimizers = {each: torch.optim.Adam([each], lr=0.001) for each in model.parameters()}
+
+    def apply(parameter):
+        book.time("optimizer", optimizers[parameter].step)
+        optimizers[parameter].zero_grad()
+
+    for parameter in optimizers:
+        parameter.register_post_accumulate_grad_hook(apply)
+    for _ in range(steps):
+        out = book.time("forward", model, torch.randn(4, 8))
+        book.backward(out.sub(1).square().mean())
+        book.sums["backward"] -= book.sums["optimizer"]
+        book.step()
+    return book.rows
+
+
+def many(steps=12):
+    """One after the other, each for a layer."""
+    torch.manual_seed(1)
+    model, book = nn.Sequential(*[nn.Linear(8, 8) for _ in range(12)]), Book()
+    optimizers = [torch.optim.Adam(layer.parameters(), lr=0.001) for layer in model]
+    for _ in range(steps):
+        out = book.time("forward", model, torch.randn(4, 8))
+        book.backward(out.sub(1).square().mean())
+        for optimizer in optimizers:
+            optimizer.step()
+            if optimizer is optimizers[0]:
+                book.step()
+            optimizer.zero_grad()
+    return book.rows
+
+
+def beside(steps=60):
+    """Two trainings in one process, each in a thread of its own; the slower one's rate is 0.002."""
+    kept = []
+
+    def train(rate):
+        model = Net(pause=rate)
+        optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+        for _ in range(steps):
+            x, y = data()
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            kept.append({"lr": rate, "loss": float(loss.detach())})
+            loss.backward()
+            time.sleep(rate / 2)
+            optimizer.step()
+
+    threads = [threading.Thread(target=train, args=(rate,)) for rate in (0.002, 0.001)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return kept
+
+
+def inside(steps=6):
+    """A step of several passes, in the midst of one of which it waits to be told."""
+    global waiting
+    torch.manual_seed(1)
+    model, book, (x, y) = Net(), Book(), data()
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.01, max_iter=4, tolerance_change=0)
+
+    def closure():
+        global waiting
+        book.sums["calls"] = book.sums.get("calls", 0) + 1
+        waiting = len(book.rows) == 1 and book.sums["calls"] == 2
+        while waiting:
+            time.sleep(0.005)
+        optimizer.zero_grad()
+        book.sums["loss"] = 0.0
+        book.backward(F.cross_entropy(model(x), y))
+        return torch.tensor(book.sums["loss"])
+
+    for _ in range(steps):
+        optimizer.step(closure)
         book.step()
     return book.rows
 
@@ -282,6 +441,39 @@ def held():
     return book.rows
 
 
+class Judge(Net):
+    """Waits between its layers when it is told to."""
+
+    def forward(self, x):
+        global waiting
+        x = torch.relu(self.one(x))
+        waiting = self.held
+        while waiting:
+            time.sleep(0.005)
+        return self.two(x)
+
+
+def entered(steps=6):
+    """As a GAN, which waits in the midst of a model's call, and behind the other model's."""
+    torch.manual_seed(1)
+    judge, maker, book = Judge(), Net(4, 8), Book()
+    one = torch.optim.Adam(judge.parameters(), lr=0.002)
+    two = torch.optim.Adam(maker.parameters(), lr=0.001)
+    for number in range(steps):
+        made = maker(torch.randn(4, 4))
+        one.zero_grad()
+        judge.held = number == 1
+        judge(torch.randn(4, 8)).square().mean().backward()
+        judge.held = False
+        judge(made.detach())[:, 1].square().mean().backward()
+        one.step()
+        two.zero_grad()
+        judge(made)[:, 1].sub(1).square().mean().backward()
+        two.step()
+        book.step()
+    return book.rows
+
+
 def deep():
     """Modules in modules in modules."""
     inner = Part(one=nn.Linear(8, 8), two=nn.Linear(8, 2))
@@ -335,8 +527,46 @@ def trained():
     return trainer.fit()
 
 
+class Alarm(Exception):
+    pass
+
+
+class Signalled:
+    """Names its steps, and in the midst of that there comes a signal whose handler raises."""
+    asked = done = 0
+
+    @property
+    def global_step(self):
+        self.asked += 1
+        if self.asked == 5:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return self.done
+
+
+def alarm(number, frame):
+    raise Alarm
+
+
+def signalled(steps=12):
+    global trainer
+    signal.signal(signal.SIGUSR1, alarm)
+    trainer, model, caught = Signalled(), Net(), 0
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        try:
+            x, y = data()
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            trainer.done += 1
+        except Alarm:
+            caught += 1
+    return caught
+
+
 JOBS = {
     "trained": trained,
+    "signalled": signalled,
     "by hand": by_hand,
     "by hand zero": lambda: by_hand(clear="zero"),
     "by hand before": lambda: by_hand(clear="before"),
@@ -352,10 +582,20 @@ JOBS = {
     "reference": reference,
     "resumed": lambda: sampled(7),
     "forgotten": lambda: sampled(0, told=False),
+    "resumed in fours": lambda: sampled(7, accumulate=4),
+    "told by the data": told,
+    "twice a batch": twice,
+    "sometimes": sometimes,
+    "sometimes accumulate": lambda: sometimes(steps=20, accumulate=5),
     "evaluated": evaluated,
     "quick": lambda: by_hand(steps=40, model=Net(pause=0.0001)),
     "deep": deep,
     "held": held,
+    "in backward": in_backward,
+    "inside": inside,
+    "beside": beside,
+    "many": many,
+    "entered": entered,
     "server": server,
 }
 

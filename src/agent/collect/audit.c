@@ -12,23 +12,13 @@
 
 enum { DETAIL_MAX = 2048 };
 
-static const struct pb_column_spec columns[] = {PB_PROBING_AUDIT(PB_TABLE_COLUMN)};
+PB_TABLE_COLUMNS(PB_PROBING_AUDIT);
 static const struct pb_ring_spec table = {
-    .name = PB_PROBING_AUDIT_NAME,
-    .doc = PB_PROBING_AUDIT_DOC,
-    .columns = columns,
-    .ncolumns = sizeof columns / sizeof *columns,
+    PB_TABLE_SPEC(PB_PROBING_AUDIT_NAME, PB_PROBING_AUDIT_DOC),
     .rows = 512,
     .dict_bytes = 4096,
     .heap_bytes = 64 << 10,
 };
-enum {
-#define X(name, type, unit, doc) AT_##name,
-    PB_PROBING_AUDIT(X)
-#undef X
-        NCOLUMNS
-};
-
 void pb_audit_prepare(struct pb_self *self)
 {
     pb_collect_ring(self, &table);

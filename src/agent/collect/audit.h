@@ -9,7 +9,8 @@
 #ifndef PB_AGENT_COLLECT_AUDIT_H
 #define PB_AGENT_COLLECT_AUDIT_H
 
-#include "agent/self.h"
+#include "agent/collect/state.h"
+#include "agent/core/self.h"
 
 struct pb_audit {
     const char *action, *result;
@@ -17,7 +18,7 @@ struct pb_audit {
     pid_t pid;
     const char *client; /* who asked through a node, or "" */
     int64_t wall_ns;   /* when it was asked for */
-    uint64_t asked_ns; /* the same by the monotonic clock */
+    uint64_t asked_ns; /* monotonic time at which it was asked for */
     const char *detail;
     size_t detail_len; /* cut at 2 KB */
     bool code;         /* detail is code: the setting audit.eval says how much of it is kept */

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "agent/collect/collect.h"
-#include "agent/collect/cuda.h"
-#include "agent/collect/heap.h"
+#include "agent/collect/native/cuda_memory.h"
+#include "agent/collect/native/heap.h"
 #include "base/clock.h"
 #include "store/tables/python_memory.h"
 #include "store/tables/table.h"
@@ -13,7 +13,7 @@
 static unsigned interval_ms(const struct pb_self *self);
 static void tick(struct pb_self *self, uint64_t now);
 static int enter(struct pb_self *self, struct pb_err *err);
-static void look(struct pb_self *self, uint64_t now);
+static void poll(struct pb_self *self, uint64_t now);
 static void leave(struct pb_self *self);
 static void forked(struct pb_self *self);
 
@@ -48,25 +48,16 @@ const struct pb_collector pb_collector_memory = {
     .interval_ms = interval_ms,
     .tick = tick,
     .enter = enter,
-    .look = look,
+    .poll = poll,
     .leave = leave,
     .forked = forked,
     .state_size = sizeof(struct memory),
 };
 
-static const struct pb_column_spec columns[] = {PB_PYTHON_MEMORY(PB_TABLE_COLUMN)};
+PB_TABLE_COLUMNS(PB_PYTHON_MEMORY);
 static const struct pb_ring_spec table = {
-    .name = PB_PYTHON_MEMORY_NAME,
-    .doc = PB_PYTHON_MEMORY_DOC,
-    .columns = columns,
-    .ncolumns = sizeof columns / sizeof *columns,
+    PB_TABLE_SPEC(PB_PYTHON_MEMORY_NAME, PB_PYTHON_MEMORY_DOC),
     .rows = 4096,
-};
-enum {
-#define X(name, type, unit, doc) AT_##name,
-    PB_PYTHON_MEMORY(X)
-#undef X
-        NCOLUMNS
 };
 
 /* A look that took t is not taken again for this many t: at most 0.1 % of the time goes there. */
@@ -76,7 +67,7 @@ enum {
 
 static struct memory *state_of(struct pb_self *self)
 {
-    return pb_collect_state(self, &pb_collector_memory);
+    return pb_collect_state(self, PB_COLLECTOR_ID_memory);
 }
 
 static unsigned interval_ms(const struct pb_self *self)
@@ -121,7 +112,7 @@ static void put_figures(union pb_cell *row, const struct figures *f)
     if (f->has_cuda) {
         row[AT_cuda_allocated_mb].d = f->cuda.allocated / MB;
         row[AT_cuda_reserved_mb].d = f->cuda.reserved / MB;
-        row[AT_cuda_max_mb].d = f->cuda.most / MB;
+        row[AT_cuda_max_mb].d = f->cuda.peak / MB;
     }
 }
 
@@ -218,7 +209,7 @@ static struct _object *on_gc(struct _object *module, struct _object *args)
     const char *phase;
 
     (void)module;
-    if (self->collect.on && py->PyTuple_Size(args) > 0 &&
+    if (self->collect->on && py->PyTuple_Size(args) > 0 &&
         (phase = py->PyUnicode_AsUTF8AndSize(py->PyTuple_GetItem(args, 0), NULL))) {
         now = pb_clock_ns();
         if (strcmp(phase, "start") == 0) {
@@ -230,7 +221,7 @@ static struct _object *on_gc(struct _object *module, struct _object *args)
             m->gc_ns += took;
             if (took > m->gc_max_ns)
                 m->gc_max_ns = took;
-            pb_collect_glance(self, now);
+            pb_collect_check_imports(self, now);
         }
     }
     py->Py_IncRef(py->none);
@@ -269,7 +260,7 @@ static void hook(struct pb_self *self, struct memory *m)
     m->counting = m->hooked;
 }
 
-static void look(struct pb_self *self, uint64_t now)
+static void poll(struct pb_self *self, uint64_t now)
 {
     struct memory *m = state_of(self);
     struct figures f;

@@ -7,7 +7,7 @@
 
 #include "agent/collect/collect.h"
 #include "agent/collect/internal.h"
-#include "agent/pages.h"
+#include "base/pages.h"
 #include "store/format.h"
 
 enum { ENVIRON_MAX = 256 << 10, COMMAND_MAX = 2048, PATH_LEN = 1024, JOB_MAX = 128 };
@@ -81,9 +81,9 @@ static int64_t number_of(const struct env *e, const char *const *names)
     return v;
 }
 
-void pb_collect_rank(struct pb_self *self, int64_t rank, int64_t world_size, int64_t local_rank)
+void pb_collect_set_rank(struct pb_self *self, int64_t rank, int64_t world_size, int64_t local_rank)
 {
-    struct pb_collect *c = &self->collect;
+    struct pb_collect *c = self->collect;
 
     pthread_mutex_lock(&c->lock);
     if (rank != c->rank || world_size != c->world_size || local_rank != c->local_rank) {
@@ -106,7 +106,7 @@ void pb_collect_read_ranks(struct pb_self *self, bool now)
         return;
     rank = number_of(&e, rank_names);
     if (rank >= 0)
-        pb_collect_rank(self, rank, number_of(&e, world_names), number_of(&e, local_names));
+        pb_collect_set_rank(self, rank, number_of(&e, world_names), number_of(&e, local_names));
     pb_pages_free(text, ENVIRON_MAX);
 }
 
@@ -180,7 +180,7 @@ static void put_job(struct lines *l)
 
 void pb_collect_write_meta(struct pb_self *self)
 {
-    struct pb_collect *c = &self->collect;
+    struct pb_collect *c = self->collect;
     struct lines l = {.len = 0};
     char boot[40];
     int folder = pb_collect_folder(c);

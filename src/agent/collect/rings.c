@@ -77,10 +77,10 @@ static uint64_t power_of_two(uint64_t rows)
     return n;
 }
 
-/* Under lock. */
+/* Called with lock held. */
 static void note(struct pb_self *self, const char *table, const char *what)
 {
-    struct pb_collect *c = &self->collect;
+    struct pb_collect *c = self->collect;
 
     if (!c->note[0])
         snprintf(c->note, sizeof c->note, "%.60s: %.90s", table, what);
@@ -118,10 +118,10 @@ static int64_t used_bytes(int folder)
     return sum;
 }
 
-/* Under lock: the spec, made to fit. False when not even a small ring does. */
+/* Makes the spec fit the budget. Called with lock held. False when not even a small ring does. */
 static bool fit(struct pb_self *self, int folder, struct pb_ring_spec *spec)
 {
-    int64_t left = self->collect.budget - used_bytes(folder);
+    int64_t left = self->collect->budget - used_bytes(folder);
     int64_t share = left / SHARE;
     uint64_t rows = power_of_two(spec->rows), asked = rows;
 
@@ -135,10 +135,10 @@ static bool fit(struct pb_self *self, int folder, struct pb_ring_spec *spec)
     return true;
 }
 
-/* Under lock. */
+/* Called with lock held. */
 static struct pb_ring *make(struct pb_self *self, const struct pb_ring_spec *wanted)
 {
-    struct pb_collect *c = &self->collect;
+    struct pb_collect *c = self->collect;
     struct pb_ring_spec spec = *wanted;
     struct pb_ring *ring = NULL;
     struct pb_err err = {0};
@@ -168,7 +168,7 @@ static struct pb_ring *make(struct pb_self *self, const struct pb_ring_spec *wan
 
 struct pb_ring *pb_collect_ring(struct pb_self *self, const struct pb_ring_spec *spec)
 {
-    struct pb_collect *c = &self->collect;
+    struct pb_collect *c = self->collect;
     struct pb_ring *ring = NULL;
 
     if (!c->on)
@@ -189,9 +189,9 @@ struct pb_ring *pb_collect_ring(struct pb_self *self, const struct pb_ring_spec 
     return ring;
 }
 
-void pb_collect_note(struct pb_self *self, const char *text)
+void pb_collect_set_note(struct pb_self *self, const char *text)
 {
-    struct pb_collect *c = &self->collect;
+    struct pb_collect *c = self->collect;
 
     pthread_mutex_lock(&c->lock);
     if (!c->note[0])
@@ -200,7 +200,7 @@ void pb_collect_note(struct pb_self *self, const char *text)
     c->status_stale = true;
 }
 
-/* Under lock: makes room for more, and closes what was retired long ago. */
+/* Makes room for more, and closes what was retired long ago. Called with lock held. */
 static void close_old(struct pb_collect *c, size_t more, uint64_t now)
 {
     size_t room = sizeof c->old / sizeof *c->old - more, n = 0;
@@ -211,9 +211,9 @@ static void close_old(struct pb_collect *c, size_t more, uint64_t now)
     memmove(c->old, c->old + n, c->nold * sizeof *c->old);
 }
 
-void pb_collect_retire(struct pb_self *self)
+void pb_collect_retire_rings(struct pb_self *self)
 {
-    struct pb_collect *c = &self->collect;
+    struct pb_collect *c = self->collect;
     uint64_t now = pb_clock_ns();
 
     close_old(c, c->nrings, now);
@@ -248,7 +248,7 @@ static bool find_oldest(int fd, const char *name, void *arg)
 
 void pb_collect_make_room(struct pb_self *self)
 {
-    struct pb_collect *c = &self->collect;
+    struct pb_collect *c = self->collect;
     int folder = pb_collect_folder(c);
 
     while (folder >= 0 && pb_collect_ring_bytes(folder) > c->budget / 2) {

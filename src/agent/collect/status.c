@@ -50,7 +50,7 @@ static void add(struct text *t, const char *fmt, ...)
 
 void pb_collect_write_status(struct pb_self *self, const char *state)
 {
-    struct pb_collect *c = &self->collect;
+    struct pb_collect *c = self->collect;
     struct text t = {.len = 0};
     int folder = pb_collect_folder(c);
 
@@ -62,9 +62,10 @@ void pb_collect_write_status(struct pb_self *self, const char *state)
 
         add(&t, "collector.%s=%s%s%s\n", pb_collectors[i]->name, run->state ? run->state : "off",
             run->reason[0] ? ": " : "", run->reason);
-        if (run->spent_ns)
-            add(&t, "spent.%s=%.3f\n", pb_collectors[i]->name, (double)run->spent_ns / 1e6);
+        if (run->cost_ns)
+            add(&t, "spent.%s=%.3f\n", pb_collectors[i]->name, (double)run->cost_ns / 1e6);
     }
+    add(&t, "profile.rate=%lld\n", (long long)pb_self_setting(self, PB_SET_PROFILE_RATE));
     add(&t, "store.bytes=%lld\n", (long long)pb_collect_ring_bytes(folder));
     if (c->note[0])
         add(&t, "store.note=%s\n", c->note);
@@ -72,9 +73,9 @@ void pb_collect_write_status(struct pb_self *self, const char *state)
     close(folder);
 }
 
-void pb_collect_beat(struct pb_self *self)
+void pb_collect_heartbeat(struct pb_self *self)
 {
-    int folder = pb_collect_folder(&self->collect);
+    int folder = pb_collect_folder(self->collect);
 
     if (folder < 0)
         return;
@@ -91,35 +92,27 @@ static void copy_line(char *to, size_t cap, const char *from)
             *to = ' ';
 }
 
-void pb_collect_spent(struct pb_self *self, const char *name, uint64_t ns)
+void pb_collect_set_cost(struct pb_self *self, enum pb_collector_id id, uint64_t ns)
 {
-    struct pb_collect *c = &self->collect;
+    struct pb_collect *c = self->collect;
 
-    for (int i = 0; pb_collectors[i]; i++) {
-        if (strcmp(pb_collectors[i]->name, name) != 0 || c->runs[i].spent_ns == ns)
-            continue;
-        c->runs[i].spent_ns = ns;
+    if (atomic_exchange(&c->runs[id].cost_ns, ns) != ns)
         c->status_stale = true;
-    }
 }
 
-void pb_collect_say(struct pb_self *self, const char *name, const char *state, const char *reason)
+void pb_collect_set_state(struct pb_self *self, enum pb_collector_id id, const char *state,
+                          const char *reason)
 {
-    struct pb_collect *c = &self->collect;
+    struct pb_collect *c = self->collect;
+    struct pb_collector_run *run = &c->runs[id];
 
-    for (int i = 0; pb_collectors[i]; i++) {
-        struct pb_collector_run *run = &c->runs[i];
-
-        if (strcmp(pb_collectors[i]->name, name) != 0)
-            continue;
-        pthread_mutex_lock(&c->lock);
-        if (!run->state || strcmp(run->state, state) != 0 || strcmp(run->reason, reason) != 0) {
-            run->state = state;
-            copy_line(run->reason, sizeof run->reason, reason);
-            c->status_stale = true;
-        }
-        pthread_mutex_unlock(&c->lock);
+    pthread_mutex_lock(&c->lock);
+    if (!run->state || strcmp(run->state, state) != 0 || strcmp(run->reason, reason) != 0) {
+        run->state = state;
+        copy_line(run->reason, sizeof run->reason, reason);
+        c->status_stale = true;
     }
+    pthread_mutex_unlock(&c->lock);
     if (c->status_stale && c->on)
         pb_self_wake(self);
 }

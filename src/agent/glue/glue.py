@@ -1,6 +1,7 @@
-# The agent's Python part, behind streams.py and names.py. Runs once, in a dictionary of its own
-# that holds emit(job, fd, bytes), tid_of(ident), tools and the functions of streams.c beforehand;
-# the agent then calls begin, run, complete, end, forget, let_go and reset.
+# The agent's Python part, behind streams.py, strays.py and names.py. Runs once, in a dictionary of
+# its own that holds emit(job, fd, bytes), tid_of(ident), was_thrown(job), tools and the functions
+# of streams.c beforehand; the agent then calls begin, run, complete, end, raise_stray, hand_back,
+# forget, release_host and reset.
 # Valid from 3.6 on. What is imported here is imported into the host, so there is little of it.
 FILE = "<eval>"
 MAIN, FRAME, REPL, OWN = 1, 2, 4, 8
@@ -15,7 +16,7 @@ def forget(client):
     held.pop(client, None)
 
 
-def let_go():
+def release_host():
     """The agent stops: nothing of the host is kept."""
     last.clear()
     held.clear()
@@ -132,18 +133,28 @@ def run(code, flags, depth, tid, client, name):
     job = jobs[ident()]
     try:
         return evaluate(code, flags, depth, tid, client, name)
-    except Refusal as why:
-        return REFUSED, str(why)
-    except SystemExit as leave:
-        if leave.code is None or leave.code == 0:
-            return (EXCEPTION if flags & REPL else OK), "SystemExit"
-        if not isinstance(leave.code, int):
-            job.write(2, "%s\n" % (leave.code,))
-        return EXCEPTION, "SystemExit"
     except BaseException as error:
-        job.flush(1)
-        job.write(2, describe(error))
-        return (INTERRUPTED if isinstance(error, KeyboardInterrupt) else EXCEPTION), ""
+        if is_of_program(error, job, code):
+            strays.append(error)
+            return REFUSED, "a signal came meanwhile; %s goes to the program" % type(error).__name__
+        return outcome_of(error, job, flags)
+
+
+def outcome_of(error, job, flags):
+    """What the tool is told of code that has raised."""
+    if isinstance(error, Refusal):
+        return REFUSED, str(error)
+    if isinstance(error, SystemExit):
+        if error.code is None or error.code == 0:
+            return (EXCEPTION if flags & REPL else OK), "SystemExit"
+        if not isinstance(error.code, int):
+            job.write(2, "%s\n" % (error.code,))
+        return EXCEPTION, "SystemExit"
+    job.flush(1)
+    job.write(2, describe(error))
+    if type(error) is NameError and not flags & (FRAME | OWN):
+        job.write(2, whose_variable(error))
+    return (INTERRUPTED if isinstance(error, KeyboardInterrupt) else EXCEPTION), ""
 
 
 def names_for(flags, depth, tid, client, name):

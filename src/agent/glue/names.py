@@ -115,9 +115,9 @@ def conflicts(tree):
 
 
 def await_imports(tree):
-    end = time.time() + (0 if ident() == main_ident() else IMPORT_WAIT)
+    end = time.monotonic() + (0 if ident() == main_ident() else IMPORT_WAIT)
     while conflicts(tree):
-        if time.time() >= end:
+        if time.monotonic() >= end:
             raise Refusal("the program is importing %s just now; try again when it has"
                           % ", ".join(conflicts(tree)))
         time.sleep(0.01)
@@ -146,8 +146,12 @@ def by_name(frames, name):
     return [pair for pair in found if pair[0] == main] or found
 
 
+def may_read_frames():
+    return not hasattr(sys, "_is_gil_enabled") or sys._is_gil_enabled()
+
+
 def find_frame(depth, name, tid):
-    if hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled():
+    if not may_read_frames():
         raise Refusal("without a GIL nobody but its own thread may read a frame; "
                       "backtrace -l shows variables")
     frames = sys._current_frames()
@@ -170,6 +174,21 @@ def find_frame(depth, name, tid):
     if frame is None:
         raise Refusal("frame %d does not exist" % depth)
     return frame
+
+
+def whose_variable(error):
+    """A line about a name that means nothing in __main__ but is a variable of a function that the
+    main thread is in; "" where there is none."""
+    frame = sys._current_frames().get(main_ident()) if may_read_frames() else None
+    name = (str(error).split("'") + [""])[1]
+    while frame is not None:
+        code = frame.f_code
+        own = getattr(code, "co_qualname", code.co_name)
+        if name in code.co_varnames + code.co_cellvars and code.co_filename[:1] != "<":
+            return "%s is a variable of %s: --frame %s\n" % (
+                name, own, code.co_name if "<" in own else own)
+        frame = frame.f_back
+    return ""
 
 
 def names_in(frame, own):

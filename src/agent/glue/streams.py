@@ -245,24 +245,38 @@ def keep(left):
 
 
 def begin(number):
+    insist(lambda: enter(number))
+    if ident() not in jobs:
+        raise RuntimeError("too many threads evaluate")
+
+
+def enter(number):
     with lock:
-        if not claim():
-            raise RuntimeError("too many threads evaluate")
-        jobs[ident()] = Job(number)
-        put_in_front()
+        if claim():
+            jobs[ident()] = Job(number)
+            put_in_front()
 
 
-def end():
-    job = jobs[ident()]
+def end(finished):
+    """Code that was interrupted had no chance to put back what it had put in place of a stream."""
+    insist(flush_all)
+    insist(lambda: leave(finished))
+    forget_thread()
+
+
+def flush_all():
     for fd in (1, 2):
-        job.flush(fd)
+        jobs[ident()].flush(fd)
+
+
+def leave(finished):
     with lock:
-        del jobs[ident()]
+        jobs.pop(ident(), None)
         left = release()
         if not jobs:
             take_away()
-        keep(left)
-    forget_thread()
+        if finished:
+            keep(left)
 
 
 def reset():

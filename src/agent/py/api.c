@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/arch/symver.h"
-#include "agent/ownmem.h"
+#include "base/ownmem.h"
 
 /* Calls visit for each line of a file in /proc; a line over 4 KB is cut. */
 static void *each_line(const char *path, void *(*visit)(char *line))
@@ -95,11 +95,40 @@ int pb_py_find(struct pb_py *py)
     py->PyExc_TypeError = dlsym(from, "PyExc_TypeError");
     py->PyExc_ValueError = dlsym(from, "PyExc_ValueError");
     py->none = dlsym(from, "_Py_NoneStruct");
+    py->runtime = dlsym(from, "_PyRuntime");
     if (!all || !py->PyExc_AttributeError || !py->PyExc_KeyboardInterrupt ||
         !py->PyExc_RuntimeError || !py->PyExc_TypeError || !py->PyExc_ValueError || !py->none)
         return -ENOENT;
     read_version(py);
-    return py->major == 3 && py->minor >= 6 ? 0 : -ENOENT;
+    py->api = pb_py_api_of(py->major, py->minor);
+    if (pb_py_own_layout(&py->layout, py, NULL) < 0)
+        py->layout = (struct pb_py_layout){0};
+    return py->major == 3 && pb_py_support(3, py->minor) != PB_PY_STACKS_ONLY ? 0 : -ENOENT;
+}
+
+/* 3 in "3.7.3"; -1 when it is not said. */
+static int micro_of(const char *version)
+{
+    const char *dot = strchr(version, '.');
+    int v = 0;
+
+    dot = dot ? strchr(dot + 1, '.') : NULL;
+    if (!dot || dot[1] < '0' || dot[1] > '9')
+        return -1;
+    for (dot++; *dot >= '0' && *dot <= '9'; dot++)
+        v = v * 10 + (*dot - '0');
+    return v;
+}
+
+int pb_py_own_layout(struct pb_py_layout *ret, const struct pb_py *py, struct pb_err *err)
+{
+    uint8_t told[PB_DEBUG_OFFSETS_MAX];
+
+    if (pb_py_layout_find(ret, py->major, py->minor, micro_of(py->version)))
+        return 0;
+    if (!py->runtime || !pb_ownmem_read(told, (uintptr_t)py->runtime, sizeof told))
+        return pb_err_set(err, PB_FAIL, "the layout of Python %s is not known", py->version);
+    return pb_py_layout_from_offsets(ret, told, sizeof told, err);
 }
 
 /* A thread that Python still lists may be long gone. */

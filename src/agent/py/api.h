@@ -10,7 +10,11 @@
 #define PB_AGENT_PY_API_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
+
+#include "base/err.h"
+#include "base/python/layout.h"
 
 struct _object;
 
@@ -43,6 +47,17 @@ struct pb_py_getset {
     void *closure;
 };
 
+/* PyMemAllocatorEx, the same from 3.5 to 3.15. */
+struct pb_py_allocator {
+    void *ctx;
+    void *(*get)(void *ctx, size_t size);
+    void *(*get_zeroed)(void *ctx, size_t n, size_t size);
+    void *(*resize)(void *ctx, void *block, size_t size);
+    void (*release)(void *ctx, void *block);
+};
+
+enum { PB_PY_RAW, PB_PY_MEM, PB_PY_OBJ, PB_PY_DOMAINS };
+
 enum {
     PB_PY_TP_CALL = 50,
     PB_PY_TP_DEALLOC = 52,
@@ -58,7 +73,7 @@ enum {
     PB_PY_KEYWORDS = 2,
     PB_PY_NOARGS = 4,
     PB_PY_O = 8,
-    PB_PY_FASTCALL = 128, /* from 3.7 on */
+    PB_PY_FASTCALL = 128, /* where api.fastcall */
     PB_PY_FILE_INPUT = 257,
 };
 
@@ -71,13 +86,22 @@ struct pb_py {
     struct _object **PyExc_AttributeError, **PyExc_KeyboardInterrupt, **PyExc_RuntimeError,
         **PyExc_TypeError, **PyExc_ValueError;
     struct _object *none; /* None itself */
+    const void *runtime;  /* _PyRuntime, which describes itself from 3.13 on; or NULL */
     int major, minor;
+    struct pb_py_api api;       /* what the C API of this version promises */
+    struct pb_py_layout layout; /* all zero where pb_py_own_layout fails */
     bool free_threaded;
     char version[24]; /* "3.11.7" */
 };
 
 /* 0, or -ENOENT when this process has no CPython (3.6 or later) in it. */
 int pb_py_find(struct pb_py *py);
+
+/*
+ * How this version lays out its objects. An unknown version is refused with the reason: whoever
+ * needs the layout (frames, arenas) goes without, and says so.
+ */
+int pb_py_own_layout(struct pb_py_layout *ret, const struct pb_py *py, struct pb_err *err);
 
 /* Kernel id of a thread that Python knows by ident; 0 when it cannot be told. */
 pid_t pb_py_tid(unsigned long ident);

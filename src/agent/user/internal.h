@@ -9,7 +9,9 @@
 #ifndef PB_AGENT_USER_INTERNAL_H
 #define PB_AGENT_USER_INTERNAL_H
 
-#include "agent/self.h"
+#include "agent/collect/state.h"
+#include "agent/core/self.h"
+#include "agent/user/state.h"
 
 /* The arguments of a call: positions, and names in one of two shapes. */
 struct pb_user_args {
@@ -41,28 +43,28 @@ bool pb_user_next(const struct pb_py *py, const struct pb_user_args *args, ssize
         return pb_user_unpack(self, tuple, mapping, name);                                       \
     }
 #define PB_USER_METHOD(py, text, name, doc)                                                      \
-    ((py)->minor >= 7 ? (struct pb_py_method){text, (pb_user_two *)(void *)name##_fast,           \
-                                              PB_PY_FASTCALL | PB_PY_KEYWORDS, doc}               \
-                      : (struct pb_py_method){text, (pb_user_two *)(void *)name##_slow,           \
-                                              PB_PY_VARARGS | PB_PY_KEYWORDS, doc})
+    ((py)->api.fastcall ? (struct pb_py_method){text, (pb_user_two *)(void *)name##_fast,        \
+                                                PB_PY_FASTCALL | PB_PY_KEYWORDS, doc}            \
+                        : (struct pb_py_method){text, (pb_user_two *)(void *)name##_slow,        \
+                                                PB_PY_VARARGS | PB_PY_KEYWORDS, doc})
 typedef struct _object *pb_user_two(struct _object *self, struct _object *args);
 
 /* What we keep in an object of ours. */
 static inline void *pb_user_inside(const struct pb_self *self, struct _object *object)
 {
-    return (char *)object + self->user.head;
+    return (char *)object + self->user->head;
 }
 
 static inline struct _object *pb_user_type_of(const struct pb_self *self, struct _object *object)
 {
-    return *(struct _object **)((char *)object + self->user.head - sizeof(void *));
+    return *(struct _object **)((char *)object + self->user->head - sizeof(void *));
 }
 
 static inline bool pb_user_is_str(const struct pb_self *self, struct _object *object)
 {
     struct _object *type = pb_user_type_of(self, object);
 
-    return type == self->user.str_type || self->py.PyType_IsSubtype(type, self->user.str_type);
+    return type == self->user->str_type || self->py.PyType_IsSubtype(type, self->user->str_type);
 }
 
 static inline struct _object *pb_user_none(const struct pb_self *self)
@@ -82,7 +84,7 @@ static inline struct pb_ring *pb_user_ring(struct pb_self *self, struct pb_user_
 {
     struct pb_ring *ring = atomic_load_explicit(&t->ring, memory_order_acquire);
 
-    return ring || !self->collect.on ? ring : pb_user_find_ring(self, t);
+    return ring || !self->collect->on ? ring : pb_user_find_ring(self, t);
 }
 
 struct _object *pb_user_make_table_type(struct pb_self *self);

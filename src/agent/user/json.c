@@ -69,13 +69,13 @@ static bool put_number(struct pb_self *self, struct out *o, struct _object *valu
     const char *s;
     double d;
 
-    if (is_kind(self, value, self->user.float_type)) {
+    if (is_kind(self, value, self->user->float_type)) {
         d = self->py.PyFloat_AsDouble(value);
         if (!isfinite(d)) {
             put(o, "null", 4);
             return true;
         }
-    } else if (pb_user_type_of(self, value) != self->user.int_type) {
+    } else if (pb_user_type_of(self, value) != self->user->int_type) {
         return false;
     }
     s = pb_user_text(self, value, &len, &text);
@@ -93,8 +93,8 @@ static void put_value(struct pb_self *self, struct out *o, struct _object *value
 
     if (value == self->py.none) {
         put(o, "null", 4);
-    } else if (value == self->user.yes || value == self->user.no) {
-        put(o, value == self->user.yes ? "true" : "false", value == self->user.yes ? 4 : 5);
+    } else if (value == self->user->yes || value == self->user->no) {
+        put(o, value == self->user->yes ? "true" : "false", value == self->user->yes ? 4 : 5);
     } else if (!put_number(self, o, value)) {
         s = pb_user_text(self, value, &len, &held);
         if (s)

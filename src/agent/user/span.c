@@ -31,10 +31,10 @@ enum {
 
 void pb_user_init_spans(struct pb_self *self)
 {
-    self->user.spans.spec = (struct pb_ring_spec){
+    self->user->spans.spec = (struct pb_ring_spec){
         .name = PB_PYTHON_SPANS_NAME, .doc = PB_PYTHON_SPANS_DOC, .columns = span_columns,
         .ncolumns = SPAN_COLUMNS, .rows = ROWS, .flags = PB_RING_KEEP};
-    self->user.events.spec = (struct pb_ring_spec){
+    self->user->events.spec = (struct pb_ring_spec){
         .name = PB_PYTHON_EVENTS_NAME, .doc = PB_PYTHON_EVENTS_DOC, .columns = event_columns,
         .ncolumns = EVENT_COLUMNS, .rows = ROWS, .flags = PB_RING_KEEP};
 }
@@ -68,8 +68,8 @@ static bool add_attrs(struct pb_self *self, struct span *s, const struct pb_user
 }
 
 /* The function, made to run inside a span of this name each time: the package's Python part. */
-static struct _object *wrap(struct pb_self *self, struct _object *function, struct _object *name,
-                            struct _object *attrs)
+static struct _object *decorate(struct pb_self *self, struct _object *function,
+                                struct _object *name, struct _object *attrs)
 {
     const struct pb_py *py = &self->py;
     struct _object *module = py->PyImport_ImportModule("probing._wrap");
@@ -95,10 +95,10 @@ struct _object *pb_user_span(struct _object *module, const struct pb_user_args *
         return pb_user_wrong(self, "span() takes a name, and attributes by name");
     if (!pb_user_is_str(self, args->v[0])) {
         if (self->py.PyCallable_Check(args->v[0])) /* @probing.span without a name */
-            return wrap(self, args->v[0], NULL, NULL);
+            return decorate(self, args->v[0], NULL, NULL);
         return pb_user_wrong(self, "the name of a span is a str");
     }
-    object = self->py.PyType_GenericAlloc(self->user.span_type, 0);
+    object = self->py.PyType_GenericAlloc(self->user->span_type, 0);
     if (!object)
         return NULL;
     s = span_of(self, object);
@@ -125,14 +125,14 @@ static struct _object *span_enter(struct _object *object, struct _object *args)
 {
     struct pb_self *self = pb_self();
     struct span *s = span_of(self, object);
-    struct pb_user_thread *thread = self->collect.on ? pb_user_thread(self) : NULL;
+    struct pb_user_thread *thread = self->collect->on ? pb_user_thread(self) : NULL;
 
     (void)args;
     self->py.Py_IncRef(object);
     if (!thread || s->open)
         return object;
     s->open = true;
-    s->id = atomic_fetch_add_explicit(&self->user.last_span, 1, memory_order_relaxed) + 1;
+    s->id = atomic_fetch_add_explicit(&self->user->last_span, 1, memory_order_relaxed) + 1;
     s->parent = thread->span;
     s->depth = thread->depth++;
     thread->span = s->id;
@@ -188,14 +188,14 @@ static uint32_t name_cell(struct pb_self *self, struct pb_ring *ring, struct _ob
 static void write_span(struct pb_self *self, struct span *s, struct pb_user_thread *thread,
                        uint64_t ended_ns, struct _object *error)
 {
-    struct pb_ring *ring = pb_user_ring(self, &self->user.spans);
+    struct pb_ring *ring = pb_user_ring(self, &self->user->spans);
     struct pb_user_args attrs = {.mapping = s->attrs};
     union pb_cell row[SPAN_COLUMNS];
     char json[JSON_MAX];
 
     if (!ring)
         return;
-    row[SPAN_timestamp].i = wall_at(&self->user, s->began_ns);
+    row[SPAN_timestamp].i = wall_at(self->user, s->began_ns);
     row[SPAN_name].name = name_cell(self, ring, s->name);
     row[SPAN_duration_ms].d = (double)(ended_ns - s->began_ns) / 1e6;
     row[SPAN_depth].i = s->depth;
@@ -253,7 +253,7 @@ static struct _object *span_call(struct _object *object, struct _object *args,
     if (named || self->py.PyTuple_Size(args) != 1 ||
         !self->py.PyCallable_Check(function = self->py.PyTuple_GetItem(args, 0)))
         return pb_user_wrong(self, "a span is a context manager, or decorates one function");
-    return wrap(self, function, s->name, s->attrs);
+    return decorate(self, function, s->name, s->attrs);
 }
 
 static void span_dealloc(struct _object *object)
@@ -278,7 +278,7 @@ struct _object *pb_user_make_span_type(struct pb_self *self)
         {PB_PY_TP_DOC, (void *)"A piece of the program that is timed; probing.span() makes it."},
         {0, NULL}};
     struct pb_py_type_spec spec = {.name = "probing.Span",
-                                   .basicsize = (int)(self->user.head + sizeof(struct span)),
+                                   .basicsize = (int)(self->user->head + sizeof(struct span)),
                                    .flags = PB_PY_TYPE_FLAGS,
                                    .slots = slots};
 
@@ -300,7 +300,7 @@ struct _object *pb_user_event(struct _object *module, const struct pb_user_args 
     (void)module;
     if (args->n != 1 || !pb_user_is_str(self, args->v[0]))
         return pb_user_wrong(self, "event() takes a name, a str, and attributes by name");
-    ring = pb_user_ring(self, &self->user.events);
+    ring = pb_user_ring(self, &self->user->events);
     thread = ring ? pb_user_thread(self) : NULL;
     if (thread) {
         row[EVENT_timestamp].i = pb_clock_wall_ns();

@@ -1,7 +1,7 @@
 /*
  * state.h - what the agent keeps about the tables of the program itself.
  *
- * Owns: nothing itself; part of struct pb_self.
+ * Owns: nothing itself; made with struct pb_self.
  * Threads: as said at each field; what is said to be made once never changes afterwards.
  * Fails: never.
  * Not here: what others may call (user.h).

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/collect/collect.h"
-#include "agent/pages.h"
+#include "base/pages.h"
 #include "agent/user/internal.h"
 #include "base/clock.h"
 
@@ -11,21 +11,21 @@ enum { ROWS_MAX = 1 << 24, DICT_BYTES = 256 << 10 };
 
 struct pb_ring *pb_user_find_ring(struct pb_self *self, struct pb_user_table *t)
 {
-    unsigned turn = self->collect.turn;
+    unsigned turn = self->collect->generation;
     struct pb_ring *ring;
 
     if (t->failed == turn)
         return NULL;
     ring = pb_collect_ring(self, &t->spec);
-    pthread_mutex_lock(&self->user.lock);
+    pthread_mutex_lock(&self->user->lock);
     /* It may be over by now, and then nobody would take the ring back from the table. */
-    if (!self->collect.on || self->collect.turn != turn)
+    if (!self->collect->on || self->collect->generation != turn)
         ring = NULL;
     else if (!ring)
         t->failed = turn;
     else
         atomic_store_explicit(&t->ring, ring, memory_order_release);
-    pthread_mutex_unlock(&self->user.lock);
+    pthread_mutex_unlock(&self->user->lock);
     return ring;
 }
 
@@ -37,7 +37,7 @@ static void say_misfit(struct pb_self *self, struct pb_user_table *t, size_t col
         return;
     snprintf(text, sizeof text, "%s: a value did not fit column %s and is NULL", t->name,
              t->names[column]);
-    pb_collect_note(self, text);
+    pb_collect_set_note(self, text);
 }
 
 /* The column of a name, or -1 and TypeError. */
@@ -149,7 +149,7 @@ struct _object *pb_user_make_table_type(struct pb_self *self)
         {PB_PY_TP_REPR, (void *)describe},
         {PB_PY_TP_DOC, (void *)"A table of the program; probing.table() makes it."}, {0, NULL}};
     struct pb_py_type_spec spec = {.name = "probing.Table",
-                                   .basicsize = (int)(self->user.head + sizeof(void *)),
+                                   .basicsize = (int)(self->user->head + sizeof(void *)),
                                    .flags = PB_PY_TYPE_FLAGS,
                                    .slots = slots};
 
@@ -195,8 +195,8 @@ static bool read_columns(struct pb_self *self, struct pb_user_table *t, struct _
     return true;
 }
 
-/* Under lock: the table of this name, after putting t there if there was none. */
-static struct pb_user_table *enlist(struct pb_user *user, struct pb_user_table *t)
+/* The table of this name; t becomes it if there was none. Called with user->lock held. */
+static struct pb_user_table *add_or_find(struct pb_user *user, struct pb_user_table *t)
 {
     struct pb_user_table **at = &user->first;
 
@@ -209,7 +209,7 @@ static struct pb_user_table *enlist(struct pb_user *user, struct pb_user_table *
 
 static struct _object *make_object(struct pb_self *self, struct pb_user_table *t)
 {
-    struct _object *object = self->py.PyType_GenericAlloc(self->user.table_type, 0);
+    struct _object *object = self->py.PyType_GenericAlloc(self->user->table_type, 0);
 
     if (object)
         *(struct pb_user_table **)pb_user_inside(self, object) = t;
@@ -243,9 +243,9 @@ struct _object *pb_user_call_table(struct _object *module, struct _object *args)
     t->object = object = make_object(self, t);
     if (!object)
         goto out;
-    pthread_mutex_lock(&self->user.lock);
-    found = enlist(&self->user, t);
-    pthread_mutex_unlock(&self->user.lock);
+    pthread_mutex_lock(&self->user->lock);
+    found = add_or_find(self->user, t);
+    pthread_mutex_unlock(&self->user->lock);
     if (found != t && !same(found, t)) {
         pb_user_wrong(self, "table %s exists with other columns", name);
         found = NULL;

@@ -3,28 +3,28 @@
 #include <unistd.h>
 
 #include "agent/arch/symver.h"
-#include "agent/pages.h"
+#include "base/pages.h"
 #include "agent/user/internal.h"
 
 enum { BATCH = 4096 / sizeof(struct pb_user_thread) };
 
-static void give_back(void *arg)
+static void release_slot(void *arg)
 {
     struct pb_self *self = pb_self();
     struct pb_user_thread *thread = arg;
 
-    pthread_mutex_lock(&self->user.lock);
-    thread->next = self->user.free_threads;
-    self->user.free_threads = thread;
-    pthread_mutex_unlock(&self->user.lock);
+    pthread_mutex_lock(&self->user->lock);
+    thread->next = self->user->free_threads;
+    self->user->free_threads = thread;
+    pthread_mutex_unlock(&self->user->lock);
 }
 
 bool pb_user_make_key(struct pb_self *self)
 {
-    return pthread_key_create(&self->user.key, give_back) == 0;
+    return pthread_key_create(&self->user->key, release_slot) == 0;
 }
 
-static struct pb_user_thread *take(struct pb_user *user)
+static struct pb_user_thread *claim_slot(struct pb_user *user)
 {
     struct pb_user_thread *thread;
 
@@ -46,17 +46,17 @@ static struct pb_user_thread *take(struct pb_user *user)
 
 struct pb_user_thread *pb_user_thread(struct pb_self *self)
 {
-    struct pb_user_thread *thread = pthread_getspecific(self->user.key);
+    struct pb_user_thread *thread = pthread_getspecific(self->user->key);
 
     if (thread)
         return thread;
-    thread = take(&self->user);
+    thread = claim_slot(self->user);
     if (!thread)
         return NULL;
     *thread = (struct pb_user_thread){.span = PB_NULL_INT};
-    if (pthread_setspecific(self->user.key, thread) == 0)
+    if (pthread_setspecific(self->user->key, thread) == 0)
         return thread;
-    give_back(thread);
+    release_slot(thread);
     return NULL;
 }
 

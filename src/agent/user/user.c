@@ -74,7 +74,7 @@ static size_t head_size(const struct pb_py *py)
 
 bool pb_user_prepare(struct pb_self *self)
 {
-    struct pb_user *u = &self->user;
+    struct pb_user *u = self->user;
     const struct pb_py *py = &self->py;
 
     if (u->ready)
@@ -102,9 +102,10 @@ static void forget(struct pb_user_table *t)
     atomic_store_explicit(&t->ring, NULL, memory_order_release);
 }
 
-void pb_user_forget_rings(struct pb_self *self)
+/* Rings are looked for again when that may be. */
+static void forget_rings(struct pb_self *self)
 {
-    struct pb_user *u = &self->user;
+    struct pb_user *u = self->user;
 
     pthread_mutex_lock(&u->lock);
     forget(&u->spans);
@@ -114,9 +115,9 @@ void pb_user_forget_rings(struct pb_self *self)
     pthread_mutex_unlock(&u->lock);
 }
 
-void pb_user_forked(struct pb_self *self)
+static void forked(struct pb_self *self)
 {
-    struct pb_user *u = &self->user;
+    struct pb_user *u = self->user;
     struct pb_user_thread *thread = u->ready ? pthread_getspecific(u->key) : NULL;
 
     pthread_mutex_init(&u->lock, NULL);
@@ -129,7 +130,7 @@ void pb_user_forked(struct pb_self *self)
 }
 
 /* Calls a function of the other copy's module; none there, or none of this name, is fine. */
-static void tell_other(struct pb_self *self, const char *name, const char *format)
+static void call_other_copy(struct pb_self *self, const char *name, const char *format)
 {
     const struct pb_py *py = &self->py;
     struct _object *modules = py->PyImport_GetModuleDict();
@@ -138,31 +139,42 @@ static void tell_other(struct pb_self *self, const char *name, const char *forma
     struct _object *result = NULL;
 
     if (f)
-        result = format ? py->PyObject_CallFunction(f, format, self->collect.home,
-                                                    (long long)self->collect.budget)
+        result = format ? py->PyObject_CallFunction(f, format, self->collect->home,
+                                                    (long long)self->collect->budget)
                         : py->PyObject_CallFunction(f, NULL);
     py->PyErr_Clear();
     py->Py_DecRef(result);
     py->Py_DecRef(f);
 }
 
-void pb_user_attach(struct pb_self *self)
+/* Tells the other copy of the library, if there is one, that the agent is there. */
+static void attach(struct pb_self *self)
 {
-    if (atomic_exchange(&self->user.adopted, self->collect.turn) != self->collect.turn)
-        tell_other(self, "follow", "sL");
+    unsigned generation = self->collect->generation;
+
+    if (atomic_exchange(&self->user->adopted, generation) != generation)
+        call_other_copy(self, "follow", "sL");
 }
 
-void pb_user_detach(struct pb_self *self)
+/* And that it leaves. */
+static void detach(struct pb_self *self)
 {
-    if (atomic_exchange(&self->user.adopted, 0))
-        tell_other(self, "unfollow", NULL);
+    if (atomic_exchange(&self->user->adopted, 0))
+        call_other_copy(self, "unfollow", NULL);
 }
+
+const struct pb_collect_client pb_user_client = {
+    .attach = attach,
+    .detach = detach,
+    .forget_rings = forget_rings,
+    .forked = forked,
+};
 
 /* follow(folder, bytes): an agent of another copy of this library keeps its tables there. */
 static struct _object *call_follow(struct _object *module, struct _object *args)
 {
     struct pb_self *self = pb_self();
-    struct pb_collect *c = &self->collect;
+    struct pb_collect *c = self->collect;
     const char *home;
     long long budget;
 
@@ -174,7 +186,7 @@ static struct _object *call_follow(struct _object *module, struct _object *args)
         strcpy(c->home, home);
         c->budget = budget;
         c->pid = getpid();
-        c->turn++;
+        c->generation++;
         c->follows = true;
         c->on = true;
         pthread_mutex_unlock(&c->lock);

@@ -16,15 +16,11 @@
 #ifndef PB_AGENT_USER_USER_H
 #define PB_AGENT_USER_USER_H
 
-#include "agent/self.h"
+#include "agent/collect/collect.h"
+#include "agent/core/self.h"
 
-/* Any thread: no table writes from now on; rings are looked for again when that may be. */
-void pb_user_forget_rings(struct pb_self *self);
-/* GIL held: tells the other copy, if there is one, that the agent is there or leaves. */
-void pb_user_attach(struct pb_self *self);
-void pb_user_detach(struct pb_self *self);
-/* In a forked child, async-signal-safe. */
-void pb_user_forked(struct pb_self *self);
+/* What the collectors' framework calls. */
+extern const struct pb_collect_client pb_user_client;
 
 /* GIL held: types and the like. Raises and returns false. */
 bool pb_user_prepare(struct pb_self *self);

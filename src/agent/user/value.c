@@ -48,7 +48,7 @@ static bool to_int(struct pb_self *self, struct _object *value, int64_t *ret)
 {
     double d;
 
-    if (pb_user_type_of(self, value) != self->user.float_type) {
+    if (pb_user_type_of(self, value) != self->user->float_type) {
         *ret = self->py.PyLong_AsLongLong(value);
         if (*ret != -1 || went_well(&self->py))
             return true;
@@ -67,13 +67,13 @@ static bool to_time(struct pb_self *self, struct _object *value, int64_t *ret)
     double d;
     bool good;
 
-    if (type == self->user.int_type) {
+    if (type == self->user->int_type) {
         *ret = py->PyLong_AsLongLong(value);
         if (*ret > -SECONDS_MAX && *ret < SECONDS_MAX)
             *ret *= NS;
         return went_well(py);
     }
-    method = type == self->user.float_type ? NULL : py->PyObject_GetAttrString(value, "timestamp");
+    method = type == self->user->float_type ? NULL : py->PyObject_GetAttrString(value, "timestamp");
     if (!method) {
         py->PyErr_Clear();
         good = to_real(self, value, &d);
@@ -97,7 +97,7 @@ const char *pb_user_text(struct pb_self *self, struct _object *value, ssize_t *r
     const char *text;
 
     *held = NULL;
-    if (pb_user_type_of(self, value) != self->user.str_type)
+    if (pb_user_type_of(self, value) != self->user->str_type)
         value = *held = py->PyObject_Str(value);
     text = value ? py->PyUnicode_AsUTF8AndSize(value, ret_len) : NULL;
     if (!text)

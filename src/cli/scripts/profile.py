@@ -1,5 +1,7 @@
-# Runs inside the target for `probing PID profile`. The tool puts WANTED, SECONDS, EVENTS, GROWTH
-# and SHAPES in front of it; torch_listen, torch_profiled and torch_count are the agent's.
+# Runs inside the target for `probing PID profile`. The tool puts WANTED, SECONDS, EVENTS, GROWTH,
+# SHAPES and BEGIN in front of it; torch_listen, torch_profiled, torch_count and torch_place are the
+# agent's. BEGIN is None, or says where ranks of a job begin together: (what of torch_place, the
+# number that it must have reached, by how much it grows in a step).
 #
 # torch's profiler sees the thread that starts it. So the agent tells a function here of model calls
 # and step ends, on the thread that makes them, and that function starts and stops the profiler. The
@@ -42,6 +44,7 @@ class Profile(object):
         self.profiler = self.thread = self.unit = self.error = self.why = None
         self.over = self.stepped = self.abandoned = False
         self.count = 0
+        self.first = self.late = None
 
     def on_event(self, event):
         try:
@@ -67,10 +70,22 @@ class Profile(object):
 
     def begins_with(self, event):
         if event == STEP:
-            return "steps"
+            return "steps" if self.is_time() else None
         waited = self.clock() - self.began > PATIENCE
         infers = waited and not self.stepped and not self.torch.is_grad_enabled()
         return "calls" if infers else None
+
+    def is_time(self):
+        """Does the step begin at which all ranks do?"""
+        if BEGIN is None:
+            return True
+        which, number, each = BEGIN
+        here = torch_place()[which]
+        if here < 0:
+            raise RuntimeError("its steps cannot be counted as those of the other ranks")
+        if self.late is None:
+            self.late = max(0, (here - number) // each)
+        return here >= number
 
     def add_up(self, event):
         """How many events there are, and how many there will be when we are asked next."""
@@ -100,6 +115,7 @@ class Profile(object):
         if self.torch.autograd._profiler_enabled():
             raise RuntimeError("a profiler is running in it already")
         made = make_profiler(self.torch)
+        self.first = torch_place()[0]
         torch_profiled(True)
         self.unit, self.thread, self.resident = unit, self.ident(), resident()
         self.guard()
@@ -233,7 +249,7 @@ def record(profile):
 
 
 def save(profile, folder):
-    """Writes the trace and lets go of the events; returns its path."""
+    """Writes the trace and drops the events; returns its path."""
     import ctypes
     import os
     path = os.path.join(folder, "trace.json")
@@ -275,7 +291,8 @@ def main():
             print(json.dumps({"error": error}))
             return
         path = save(profile, folder)
-        send({"unit": profile.unit, "count": profile.count, "why": profile.why,
+        send({"unit": profile.unit, "first": profile.first, "late": profile.late,
+              "count": profile.count, "why": profile.why,
               "took_s": profile.took_s, "start_s": profile.start_s, "stop_s": profile.stop_s,
               "save_s": profile.save_s}, path)
     finally:

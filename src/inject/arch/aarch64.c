@@ -54,7 +54,7 @@ struct gpr {
 };
 
 struct saved {
-    uint64_t x[31], nzcv, mask, way_back;
+    uint64_t x[31], nzcv, mask, return_jump;
 };
 
 _Static_assert(sizeof(struct saved) == 272, "what LOAD_BACK adds to sp");
@@ -100,18 +100,18 @@ static bool starts_again(enum kind kind, const struct pb_proc_wait *w)
     return false;
 }
 
-enum pb_arch_fate pb_arch_fate(const struct pb_proc_wait *w, bool from_python,
-                               const char **ret_way)
+enum pb_arch_stop_effect pb_arch_stop_effect(const struct pb_proc_wait *w, bool from_python,
+                                             const char **ret_way)
 {
     for (size_t i = 0; i < NCALLS; i++) {
         if (calls[i].nr != w->nr)
             continue;
         *ret_way = calls[i].way;
         if (starts_again(calls[i].kind, w))
-            return PB_FATE_UNSEEN;
-        return calls[i].kind == EPOLL && from_python ? PB_FATE_EINTR : PB_FATE_SEEN;
+            return PB_STOP_UNSEEN;
+        return calls[i].kind == EPOLL && from_python ? PB_STOP_EINTR : PB_STOP_SEEN;
     }
-    return PB_FATE_SEEN;
+    return PB_STOP_SEEN;
 }
 
 bool pb_arch_may_end(long nr)
@@ -130,7 +130,7 @@ static bool get(const struct pb_arch_regs *regs, struct gpr *ret)
     return true;
 }
 
-bool pb_arch_mend(struct pb_arch_regs *regs)
+bool pb_arch_restart_read(struct pb_arch_regs *regs)
 {
     (void)regs;
     return false;
@@ -187,7 +187,7 @@ static bool uses_wide_vectors(pid_t tid, int note)
            iov.iov_len == sizeof head && (head.flags & SVE_REGS_FLAG);
 }
 
-const char *pb_arch_objection(pid_t tid, const struct pb_arch_regs *regs, struct pb_mem *mem)
+const char *pb_arch_refuse_thread(pid_t tid, const struct pb_arch_regs *regs, struct pb_mem *mem)
 {
     uint64_t tls = 0, dtv = 0;
     struct iovec iov = {&tls, sizeof tls};
@@ -216,8 +216,8 @@ static uint64_t unused(struct pb_mem *mem, uint64_t code, uint64_t room_end)
     return 0;
 }
 
-bool pb_arch_way_back(int mem_fd, struct pb_mem *mem, const struct pb_arch_regs *regs,
-                      uint64_t code, uint64_t room_end, uint64_t *ret)
+bool pb_arch_return_jump(int mem_fd, struct pb_mem *mem, const struct pb_arch_regs *regs,
+                         uint64_t code, uint64_t room_end, uint64_t *ret)
 {
     uint64_t at = unused(mem, code, room_end);
     int64_t distance;
@@ -235,9 +235,9 @@ bool pb_arch_way_back(int mem_fd, struct pb_mem *mem, const struct pb_arch_regs 
 }
 
 void pb_arch_build(struct pb_arch_regs *regs, const struct pb_block *block, uint64_t mask,
-                   uint64_t code, uint64_t way_back, struct pb_arch_frame *ret)
+                   uint64_t code, uint64_t return_jump, struct pb_arch_frame *ret)
 {
-    struct saved saved = {.mask = mask, .way_back = way_back};
+    struct saved saved = {.mask = mask, .return_jump = return_jump};
     struct gpr r;
     uint64_t at, head_at;
 

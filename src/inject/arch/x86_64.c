@@ -71,18 +71,18 @@ static const struct {
 
 #define NCALLS (sizeof calls / sizeof *calls)
 
-enum pb_arch_fate pb_arch_fate(const struct pb_proc_wait *w, bool from_python,
-                               const char **ret_way)
+enum pb_arch_stop_effect pb_arch_stop_effect(const struct pb_proc_wait *w, bool from_python,
+                                             const char **ret_way)
 {
     for (size_t i = 0; i < NCALLS; i++) {
         if (calls[i].nr != w->nr)
             continue;
         *ret_way = calls[i].way;
         if (calls[i].kind != EPOLL || (int32_t)w->args[3] < 0)
-            return PB_FATE_UNSEEN;
-        return from_python ? PB_FATE_EINTR : PB_FATE_SEEN;
+            return PB_STOP_UNSEEN;
+        return from_python ? PB_STOP_EINTR : PB_STOP_SEEN;
     }
-    return PB_FATE_SEEN;
+    return PB_STOP_SEEN;
 }
 
 bool pb_arch_may_end(long nr)
@@ -136,7 +136,7 @@ static uint32_t apply_restart(struct user_regs_struct *r)
     return PB_WAKE_NEVER;
 }
 
-bool pb_arch_mend(struct pb_arch_regs *regs)
+bool pb_arch_restart_read(struct pb_arch_regs *regs)
 {
     struct user_regs_struct r;
 
@@ -202,7 +202,7 @@ size_t pb_arch_save_size(void)
     return b;
 }
 
-const char *pb_arch_objection(pid_t tid, const struct pb_arch_regs *regs, struct pb_mem *mem)
+const char *pb_arch_refuse_thread(pid_t tid, const struct pb_arch_regs *regs, struct pb_mem *mem)
 {
     struct user_regs_struct r;
     uint64_t self;
@@ -220,8 +220,8 @@ const char *pb_arch_objection(pid_t tid, const struct pb_arch_regs *regs, struct
 }
 
 /* `ret` finds its way back on the stack. */
-bool pb_arch_way_back(int mem_fd, struct pb_mem *mem, const struct pb_arch_regs *regs,
-                      uint64_t code, uint64_t room_end, uint64_t *ret)
+bool pb_arch_return_jump(int mem_fd, struct pb_mem *mem, const struct pb_arch_regs *regs,
+                         uint64_t code, uint64_t room_end, uint64_t *ret)
 {
     (void)mem_fd;
     (void)mem;
@@ -233,14 +233,14 @@ bool pb_arch_way_back(int mem_fd, struct pb_mem *mem, const struct pb_arch_regs 
 }
 
 void pb_arch_build(struct pb_arch_regs *regs, const struct pb_block *block, uint64_t mask,
-                   uint64_t code, uint64_t way_back, struct pb_arch_frame *ret)
+                   uint64_t code, uint64_t return_jump, struct pb_arch_frame *ret)
 {
     struct pb_block head = *block;
     struct user_regs_struct r;
     struct saved saved;
     uint64_t at, head_at;
 
-    (void)way_back;
+    (void)return_jump;
     memcpy(&r, regs->raw, sizeof r);
     head.wake = apply_restart(&r);
     saved = (struct saved){

@@ -1,6 +1,7 @@
 #include "node/http/caller.h"
 
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -11,6 +12,21 @@
 void pb_callers_finish(struct pb_callers *s)
 {
     pb_arena_finish(&s->arena);
+}
+
+/* From the user's own token, so that sessions end with it; where there is none, a random one. */
+static void make_page_key(struct pb_callers *s, const char *own)
+{
+    static const char what[] = "key of the page's sessions\n";
+    char text[sizeof what + PB_TOKEN_MAX];
+
+    if (!own && s->page_key[0] && !s->has_own)
+        return;
+    snprintf(text, sizeof text, "%s%s", what, own ? own : "");
+    if (!own && pb_token_make(text + sizeof what - 1, NULL) < 0)
+        return;
+    pb_sha256_text(text, strlen(text), s->page_key);
+    explicit_bzero(text, sizeof text);
 }
 
 /* Files that cannot be read hold no tokens. */
@@ -24,15 +40,48 @@ static void refresh(struct pb_callers *s)
     s->stamp = stamp;
     pb_arena_finish(&s->arena);
     s->arena = (struct pb_arena)PB_ARENA_INIT;
-    s->has_own = pb_token_own(own, sizeof own, false, NULL) == 0;
-    if (s->has_own)
+    if (pb_token_own(own, sizeof own, false, NULL) == 0 &&
+        pb_key_of_token(&s->own_key, own, NULL) == 0) {
         pb_sha256_text(own, strlen(own), s->own);
+        make_page_key(s, own);
+        s->has_own = true;
+    } else {
+        make_page_key(s, NULL);
+        s->has_own = false;
+    }
     explicit_bzero(own, sizeof own);
     if (pb_tokens_read(&s->named, &s->arena, NULL) < 0)
         s->named = (struct pb_tokens){0};
+    s->named_keys = PB_NEW_N(&s->arena, struct pb_key, s->named.n + 1);
+    for (size_t i = 0; i < s->named.n; i++)
+        pb_key_of_hash(&s->named_keys[i], s->named.v[i].hash, true, NULL);
 }
 
-bool pb_callers_know(struct pb_callers *s, const char *hash, struct pb_caller *ret)
+bool pb_callers_key(struct pb_callers *s, const char *id, struct pb_key *ret,
+                    char ret_hash[PB_SHA256_TEXT])
+{
+    refresh(s);
+    if (s->has_own && strcmp(s->own_key.id, id) == 0) {
+        *ret = s->own_key;
+        strcpy(ret_hash, s->own);
+        return true;
+    }
+    for (size_t i = 0; i < s->named.n; i++)
+        if (strcmp(s->named_keys[i].id, id) == 0) {
+            *ret = s->named_keys[i];
+            strcpy(ret_hash, s->named.v[i].hash);
+            return true;
+        }
+    return false;
+}
+
+const char *pb_callers_page_key(struct pb_callers *s)
+{
+    refresh(s);
+    return s->page_key;
+}
+
+bool pb_callers_identify(struct pb_callers *s, const char *hash, struct pb_caller *ret)
 {
     const struct pb_token *found = NULL;
     int64_t now = (int64_t)time(NULL);
@@ -85,7 +134,7 @@ uint64_t pb_callers_wait(const struct pb_callers *s, const struct sockaddr_stora
 }
 
 /* The one of this address, else the one whose last failure is longest ago. */
-static struct pb_guesser *place_of(struct pb_callers *s, const unsigned char key[8])
+static struct pb_guesser *guesser_slot(struct pb_callers *s, const unsigned char key[8])
 {
     struct pb_guesser *oldest = &s->guessers[0];
 
@@ -103,24 +152,24 @@ static struct pb_guesser *place_of(struct pb_callers *s, const unsigned char key
 }
 
 unsigned pb_callers_failed(struct pb_callers *s, const struct sockaddr_storage *from,
-                           uint64_t now_ns, int first_ms, int most_ms)
+                           uint64_t now_ns, int first_ms, int max_ms)
 {
     unsigned char key[8];
     struct pb_guesser *g;
     uint64_t delay = (uint64_t)first_ms;
 
     key_of(from, key);
-    g = place_of(s, key);
+    g = guesser_slot(s, key);
     if (g->failures && now_ns - g->last_ns > FORGET_NS)
         g->failures = 0;
     g->failures++;
     g->last_ns = now_ns;
     if (g->failures <= PB_GUESSES_FREE)
         return g->failures;
-    for (unsigned i = PB_GUESSES_FREE + 1; i < g->failures && delay < (uint64_t)most_ms; i++)
+    for (unsigned i = PB_GUESSES_FREE + 1; i < g->failures && delay < (uint64_t)max_ms; i++)
         delay *= 2;
-    if (delay > (uint64_t)most_ms)
-        delay = (uint64_t)most_ms;
+    if (delay > (uint64_t)max_ms)
+        delay = (uint64_t)max_ms;
     g->until_ns = now_ns + delay * NS_PER_MS;
     return g->failures;
 }

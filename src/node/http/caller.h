@@ -6,7 +6,7 @@
  * address.
  * Threads: the loop's.
  * Fails: in doubt nobody is known.
- * Not here: the files (node/token.h), the answer to who is refused (guard.c).
+ * Not here: the files (node/access/token.h), the answer to who is refused (guard.c).
  */
 #ifndef PB_NODE_HTTP_CALLER_H
 #define PB_NODE_HTTP_CALLER_H
@@ -17,7 +17,8 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include "node/token.h"
+#include "host/key.h"
+#include "node/access/token.h"
 
 enum pb_caller_kind {
     PB_CALLER_LOCAL,  /* over the Unix socket: the owner of the node, or root */
@@ -31,7 +32,7 @@ struct pb_caller {
     enum pb_caller_kind kind;
     enum pb_right right;
     char token[PB_TOKEN_NAME_MAX]; /* its name, for people; "" for none */
-    char hash[PB_SHA256_TEXT];     /* of the token */
+    char hash[PB_SHA256_TEXT];     /* hash of the token */
     char reach[PB_PROCESS_ID_MAX]; /* NAMED: the one process it is for, or "" */
     uid_t uid;                     /* LOCAL: who it is */
     pid_t pid;
@@ -50,24 +51,33 @@ struct pb_callers {
     uint64_t stamp;
     bool has_own;
     char own[PB_SHA256_TEXT];
+    struct pb_key own_key;
+    char page_key[PB_SHA256_TEXT]; /* what sessions of browsers are signed with (session.h) */
     struct pb_tokens named;
-    struct pb_arena arena; /* of named */
+    struct pb_key *named_keys; /* in the same order */
+    struct pb_arena arena; /* memory of named */
     struct pb_guesser guessers[PB_GUESSERS];
 };
 
 void pb_callers_finish(struct pb_callers *s);
+/* The key of sessions, as of now: it changes with the user's own token. */
+const char *pb_callers_page_key(struct pb_callers *s);
 
 /* Is it the user's own token, or one with a name? Fills kind, right, token and reach. */
-bool pb_callers_know(struct pb_callers *s, const char *hash, struct pb_caller *ret);
+bool pb_callers_identify(struct pb_callers *s, const char *hash, struct pb_caller *ret);
+
+/* The key of this name, and the hash of the token that it comes from. */
+bool pb_callers_key(struct pb_callers *s, const char *id, struct pb_key *ret,
+                    char ret_hash[PB_SHA256_TEXT]);
 
 /* When a request of this address is to be looked at: 0 for now. */
 uint64_t pb_callers_wait(const struct pb_callers *s, const struct sockaddr_storage *from,
                          uint64_t now_ns);
 /*
  * Counts a failure; returns how many there were from this address lately. From the sixth on each
- * one doubles the time until the next is looked at: first_ms, up to most_ms.
+ * one doubles the time until the next is looked at: first_ms, up to max_ms.
  */
 unsigned pb_callers_failed(struct pb_callers *s, const struct sockaddr_storage *from,
-                           uint64_t now_ns, int first_ms, int most_ms);
+                           uint64_t now_ns, int first_ms, int max_ms);
 
 #endif

@@ -7,9 +7,9 @@
  * Fails: a connection that misbehaves is answered, if that makes sense, and closed.
  * Not here: routes (request.h).
  *
- *     accept ─► HEAD ─► (guard) ─► READY ─► BUSY ─► HEAD …      one thread reads all heads,
- *                 │     ▲ SLOW ▼              │
- *                 └───────────────────────────┴───► LINGER ─► closed
+ *     accept ─► HANDSHAKE ─► HEAD ─► (guard) ─► READY ─► BUSY ─► HEAD …   one thread reads all
+ *                 (TCP)        │     ▲ SLOW ▼              │             heads
+ *                              └───────────────────────────┴───► LINGER ─► closed
  *
  * Only a request that is complete up to its empty line and permitted gets a thread. Those who
  * send slowly, or nothing, or nonsense, cost a buffer; when there are too many of them, the
@@ -27,9 +27,13 @@
 
 #include "host/buf.h"
 #include "host/http.h"
+#include "host/key.h"
+#include "host/stream.h"
+#include "host/tls.h"
+#include "node/discover/scope.h"
 #include "node/http/caller.h"
 #include "node/http/request.h"
-#include "node/scope.h"
+#include "node/http/session.h"
 
 /* Milliseconds. */
 struct pb_limits {
@@ -39,9 +43,9 @@ struct pb_limits {
     int queue;       /* for a free thread */
     int linger;      /* for the client to read the last answer */
     int write;       /* without the reader taking a byte */
-    int local_write; /* the same on the Unix socket: a pager waits for people */
+    int local_write; /* `write` on the Unix socket: a pager waits for people */
     int guess;       /* after too many wrong tokens from one address: until the next is looked at */
-    int guess_most;  /* it doubles each time, up to this */
+    int guess_max;   /* longest `guess`, which doubles each time */
 };
 
 enum {
@@ -49,28 +53,38 @@ enum {
     PB_SERVER_BUSY = 64,  /* requests answered at once, each for Unix and TCP */
     PB_SERVER_LISTENERS = 32,
     PB_LISTENER_OWNERS = 256,
+    PB_CERT_PATH = 512,
 };
 
 /* Who asked for a listener. */
 struct pb_owner {
     char id[PB_PROCESS_ID_MAX]; /* "" is the node itself */
-    char hash[PB_SHA256_TEXT];  /* of the token that it brought; "": the user's own opens it */
+    char hash[PB_SHA256_TEXT];  /* hash of the token that it brought; "": the user's own opens it */
+    struct pb_key key;          /* key made of the token that it brought */
 };
 
-/* A slot; slot 0 is the Unix socket. Under the server's lock but for `conns`, the loop's. */
+/* A slot; slot 0 is the Unix socket. Guarded by the server's lock; `conns` is the loop's. */
 struct pb_listener {
     int fd; /* -1: closed */
     bool tcp, no_token;
+    bool plain; /* others may come without TLS */
+    char cert[PB_CERT_PATH], cert_key[PB_CERT_PATH]; /* files, or "" */
+    bool brief; /* it does not keep the node from ending */
     bool armed; /* the loop listens to it */
     char bound[PB_HTTP_NAME_MAX + 8];
-    char host[PB_HTTP_NAME_MAX]; /* as asked for */
+    char host[PB_HTTP_NAME_MAX]; /* the host that was asked for */
+    char names[2 * PB_HTTP_NAME_MAX]; /* of proxies that lead here: "hub.example,10.0.0.1" */
     struct pb_owner *owners;
     size_t nowners;
     _Atomic int conns;
 };
 
-/* SLOW: waits since its address gave wrong tokens; then the head is looked at. */
+/*
+ * HANDSHAKE: TCP, and it is not known yet whether it is TLS, or TLS has begun. SLOW: waits since
+ * its address gave wrong tokens; then the handshake or the head is looked at.
+ */
 enum pb_conn_state {
+    PB_CONN_HANDSHAKE,
     PB_CONN_HEAD,
     PB_CONN_SLOW,
     PB_CONN_READY,
@@ -82,6 +96,7 @@ enum pb_conn_state {
 struct pb_reply {
     int status;
     const char *type;
+    const char *cache, *policy; /* headers; NULL: the usual ones */
     struct pb_buf out;
     struct pb_buf notes; /* header lines, or trailer lines */
     bool sent, chunked, ended, head_only, upgraded;
@@ -93,9 +108,14 @@ struct pb_conn {
     struct pb_server *server;
     struct pb_listener *listener;
     bool tcp;
-    int fd;
+    struct pb_stream io;
     struct sockaddr_storage from; /* TCP */
-    struct pb_caller caller;      /* of this request */
+    bool here;        /* TCP that does not leave this machine */
+    bool handshake_done; /* TLS is there, or will not be */
+    bool relayed;     /* what comes is another's (route_relay.c): TLS says nothing of who it is */
+    bool unknown_key; /* it named a key that is not known */
+    struct pb_caller caller;      /* who sent this request */
+    char page_key[PB_SHA256_TEXT]; /* key of the sessions, for who signs in */
     enum pb_conn_state state; /* the loop's */
     uint64_t deadline;        /* the loop's */
     struct pb_http_head head;
@@ -105,7 +125,7 @@ struct pb_conn {
     pthread_t thread;  /* while busy */
     size_t at, len;    /* bytes of in that are not dealt with: in[at..len) */
     pthread_mutex_t lock;
-    int watched;       /* under lock: shut down when the client goes */
+    int watched; /* descriptor that is shut down when the client goes; guarded by lock */
     _Atomic bool gone;
     char in[PB_HTTP_HEAD_MAX + 8192];
 };
@@ -114,7 +134,7 @@ struct pb_server {
     struct pb_node *node;
     const struct pb_route *const *routes;
     struct pb_limits limits;
-    char path[108]; /* of the Unix socket */
+    char path[108]; /* path of the Unix socket */
     struct stat path_was;
     int epoll, wake;
     pthread_t thread;
@@ -123,12 +143,16 @@ struct pb_server {
     int held[2], busy[2];            /* Unix, TCP */
     uint64_t accept_again;           /* listeners rest until then: out of descriptors */
     struct pb_callers callers;       /* the loop's */
+    struct pb_tls_context *tls;      /* the loop's; made when it is first needed */
+    struct pb_tickets tickets;
+    _Atomic int streams; /* pages that watch */
     char host[64];
 
     pthread_mutex_t lock; /* for what follows */
     struct pb_listener listeners[PB_SERVER_LISTENERS];
     struct pb_conn *done;
 
+    _Atomic bool new_certificate; /* the loop is to read it */
     _Atomic int active;
     _Atomic uint64_t last_ns;
 };
@@ -146,11 +170,22 @@ void pb_server_wake(struct pb_server *s);
 void pb_conn_linger(struct pb_conn *c);
 
 /* pool.c, called by the loop between two rounds of events: one of them may name a connection. */
-/* Takes in whoever waits; the oldest idle ones make room. Under the server's lock. */
+/* Accepts whoever waits; the oldest idle ones make room. Called with the server's lock held. */
 void pb_conns_accept(struct pb_server *s, struct pb_listener *l);
-/* It is the newest again. */
+/* The connection counts as the newest again. */
 void pb_conn_renew(struct pb_conn *c);
 void pb_conn_close(struct pb_conn *c);
+
+/* handshake.c, called by the loop. */
+enum pb_handshake {
+    PB_HANDSHAKE_DONE,  /* the head has been read: a request may be there already */
+    PB_HANDSHAKE_GOES_ON, /* wait for what the stream says */
+    PB_HANDSHAKE_LATER, /* at *ret_ns: its address gave wrong tokens */
+    PB_HANDSHAKE_FAILED,
+};
+enum pb_handshake pb_conn_handshake(struct pb_conn *c, uint64_t *ret_ns);
+/* Can the files be used? */
+int pb_handshake_check(const char *cert, const char *key, struct pb_err *err);
 
 /* worker.c: starts the thread that answers; -1 when there is none to be had. */
 int pb_conn_answer(struct pb_conn *c);
@@ -178,10 +213,25 @@ void pb_listener_close(struct pb_listener *l);
  */
 char *pb_listener_reach(struct pb_server *s, const struct pb_listener *l,
                         const struct pb_caller *who, struct pb_arena *a);
-/* Whose token is it? Fills the caller. The loop's thread. */
-bool pb_listener_accepts(struct pb_server *s, const struct pb_listener *l, const char *token,
-                         struct pb_caller *ret);
+/* Whose token has this hash? Fills the caller. The loop's thread. */
+bool pb_listener_accepts(struct pb_server *s, const struct pb_listener *l,
+                         const char hash[PB_SHA256_TEXT], struct pb_caller *ret);
+/* The key of this name among those that open the listener, and its token's hash. The loop's. */
+bool pb_listener_key(struct pb_server *s, const struct pb_listener *l, const char *id,
+                     struct pb_key *ret, char ret_hash[PB_SHA256_TEXT]);
+/* listener_names.c: names under which a proxy leads here. */
+bool pb_listener_has_name(struct pb_server *s, const struct pb_listener *l, const char *name);
+/* Called with the server's lock held. */
+void pb_listener_add_name(struct pb_listener *l, const char *name);
+/* NULL is none, and good. */
+int pb_listener_check_name(const char *name, struct pb_err *err);
 /* "10.0.0.3:51512" */
 void pb_address_text(const struct sockaddr_storage *at, char *buf, size_t cap);
+/* The address that a text means, the first of the fourth version, else the first; and its host. */
+int pb_address_resolve(const char *address, char *host, struct sockaddr_storage *ret,
+                       socklen_t *ret_len, struct pb_err *err);
+/* A socket that listens there; text: the address for the error. */
+int pb_address_bind(const struct sockaddr_storage *at, socklen_t len, const char *text,
+                    struct pb_err *err);
 
 #endif

@@ -21,5 +21,7 @@ struct pb_refusal {
 
 /* 0 with c->route set, else -1. */
 int pb_guard_check(struct pb_conn *c, struct pb_refusal *ret);
+/* A row of probing.audit: whoever is at the other end had a wrong token, or none. */
+void pb_guard_note_refused(struct pb_conn *c, const char *detail);
 
 #endif

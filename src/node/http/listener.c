@@ -1,23 +1,17 @@
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "host/alloc.h"
-#include "host/http_dial.h"
 #include "host/proc.h"
 #include "node/http/conn.h"
 #include "node/http/server.h"
-#include "node/keeper.h"
-#include "node/node.h"
-
-#define BACKLOG 256
+#include "node/parts.h"
+#include "node/watchdog/keeper.h"
 
 void pb_listener_close(struct pb_listener *l)
 {
@@ -28,37 +22,6 @@ void pb_listener_close(struct pb_listener *l)
     free(l->owners);
     l->owners = NULL;
     l->nowners = 0;
-}
-
-/*
- * The socket gets its name when somebody already listens on it, so that whoever finds the name
- * can connect. A name that nobody answers to was left behind by a node that was killed.
- */
-int pb_server_bind(const char *path, struct pb_err *err)
-{
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    int n = snprintf(at.sun_path, sizeof at.sun_path, "%s.%d", path, (int)getpid());
-    int fd, other;
-
-    if (n < 0 || (size_t)n >= sizeof at.sun_path)
-        return pb_err_set(err, PB_USAGE, "%s: too long for a socket", path);
-    other = pb_http_dial_unix(path, 1000, NULL);
-    if (other >= 0) {
-        close(other);
-        return pb_err_set(err, PB_FAIL, "%s: a node is running already", path);
-    }
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return pb_err_set(err, PB_FAIL, "socket: %s", strerror(errno));
-    unlink(at.sun_path);
-    if (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || chmod(at.sun_path, 0600) < 0 ||
-        listen(fd, BACKLOG) < 0 || rename(at.sun_path, path) < 0) {
-        pb_err_set(err, PB_FAIL, "%s: %s", path, strerror(errno));
-        unlink(at.sun_path);
-        close(fd);
-        return -1;
-    }
-    return fd;
 }
 
 int pb_listener_open_unix(struct pb_server *s, const char *path, struct pb_err *err)
@@ -78,8 +41,11 @@ int pb_listener_open_unix(struct pb_server *s, const char *path, struct pb_err *
     return 0;
 }
 
-/* A listener as the next server needs it: the slot as it is, then its owners. Under lock. */
-static void keep(struct pb_server *s, const struct pb_listener *l)
+/*
+ * Hands a listener to the supervisor for the next server: the slot as it is, then its owners.
+ * Called with the server's lock held.
+ */
+static void save_listener(struct pb_server *s, const struct pb_listener *l)
 {
     struct pb_keeper *k = s->node ? s->node->opts.keeper : NULL;
     struct pb_buf b = PB_BUF_INIT;
@@ -125,6 +91,15 @@ static bool is_alive(const char *id)
            stat.start_time == start && stat.state != 'Z' && stat.state != 'X';
 }
 
+/* Called with s->lock held. The keeper has a copy of the socket, which must go, too. */
+static void close_listener(struct pb_server *s, int slot)
+{
+    epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->listeners[slot].fd, NULL);
+    pb_listener_close(&s->listeners[slot]);
+    if (s->node)
+        pb_keeper_drop(s->node->opts.keeper, slot);
+}
+
 bool pb_listeners_review(struct pb_server *s)
 {
     bool owned = false;
@@ -141,23 +116,30 @@ bool pb_listeners_review(struct pb_server *s)
                 l->owners[kept++] = l->owners[k];
             }
         l->nowners = kept;
-        if (kept == 0) {
-            /* The keeper's copy would keep it there. */
-            epoll_ctl(s->epoll, EPOLL_CTL_DEL, l->fd, NULL);
-            pb_listener_close(l);
-            if (s->node)
-                pb_keeper_drop(s->node->opts.keeper, i);
-        }
+        if (kept == 0)
+            close_listener(s, i);
     }
     return owned;
 }
 
-static void address_text(const struct sockaddr *at, socklen_t len, char *buf, size_t cap)
+void pb_server_close(struct pb_server *s, const char *bound)
 {
-    char host[128] = "", port[16] = "";
+    pthread_mutex_lock(&s->lock);
+    for (int i = 1; i < PB_SERVER_LISTENERS; i++) {
+        struct pb_listener *l = &s->listeners[i];
+        size_t kept = 0;
 
-    getnameinfo(at, len, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(buf, cap, at->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+        if (l->fd < 0 || strcmp(l->bound, bound) != 0)
+            continue;
+        for (size_t k = 0; k < l->nowners; k++)
+            if (l->owners[k].id[0])
+                l->owners[kept++] = l->owners[k];
+        l->nowners = kept;
+        if (!kept)
+            close_listener(s, i);
+    }
+    pthread_mutex_unlock(&s->lock);
+    pb_server_wake(s);
 }
 
 /* Is this owner one that the caller's token opens the port for? */
@@ -173,7 +155,10 @@ static bool opens(const struct pb_caller *who, const struct pb_owner *o)
     }
 }
 
-/* Under lock: the owners that the caller reaches; NULL when the node itself is among them. */
+/*
+ * The owners that the caller reaches; NULL when the node itself is among them. Called with the
+ * server's lock held.
+ */
 static char *owners_for(const struct pb_listener *l, const struct pb_caller *who,
                         struct pb_arena *a)
 {
@@ -189,16 +174,6 @@ static char *owners_for(const struct pb_listener *l, const struct pb_caller *who
     return list;
 }
 
-static bool is_listed(const char *list, const char *id)
-{
-    size_t len = strlen(id);
-
-    for (; *list; list += strcspn(list, ","), list += *list == ',')
-        if (strcspn(list, ",") == len && memcmp(list, id, len) == 0)
-            return true;
-    return false;
-}
-
 char *pb_listener_reach(struct pb_server *s, const struct pb_listener *l,
                         const struct pb_caller *who, struct pb_arena *a)
 {
@@ -211,18 +186,32 @@ char *pb_listener_reach(struct pb_server *s, const struct pb_listener *l,
     pthread_mutex_unlock(&s->lock);
     if (!who->reach[0])
         return list;
-    return pb_arena_strdup(a, !list || is_listed(list, who->reach) ? who->reach : "");
+    return pb_arena_strdup(a, !list || pb_http_lists(list, who->reach) ? who->reach : "");
 }
 
-bool pb_listener_accepts(struct pb_server *s, const struct pb_listener *l, const char *token,
-                         struct pb_caller *ret)
+bool pb_listener_key(struct pb_server *s, const struct pb_listener *l, const char *id,
+                     struct pb_key *ret, char ret_hash[PB_SHA256_TEXT])
 {
-    char hash[PB_SHA256_TEXT];
+    bool found = pb_callers_key(&s->callers, id, ret, ret_hash);
+
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < l->nowners && !found; i++)
+        if (l->owners[i].hash[0] && strcmp(l->owners[i].key.id, id) == 0) {
+            *ret = l->owners[i].key;
+            strcpy(ret_hash, l->owners[i].hash);
+            found = true;
+        }
+    pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+bool pb_listener_accepts(struct pb_server *s, const struct pb_listener *l,
+                         const char hash[PB_SHA256_TEXT], struct pb_caller *ret)
+{
     bool good = false;
 
-    pb_sha256_text(token, strlen(token), hash);
     *ret = (struct pb_caller){.right = PB_RIGHT_CONTROL};
-    good = pb_callers_know(&s->callers, hash, ret);
+    good = pb_callers_identify(&s->callers, hash, ret);
     strcpy(ret->hash, hash);
     if (good && ret->kind == PB_CALLER_NAMED)
         return true;
@@ -243,58 +232,7 @@ bool pb_listener_accepts(struct pb_server *s, const struct pb_listener *l, const
     return good;
 }
 
-void pb_address_text(const struct sockaddr_storage *at, char *buf, size_t cap)
-{
-    address_text((const struct sockaddr *)at, sizeof *at, buf, cap);
-}
-
-/* The address to bind to: the first of the fourth version, else the first. */
-static int resolve(const char *address, char *host, struct sockaddr_storage *ret,
-                   socklen_t *ret_len, struct pb_err *err)
-{
-    struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
-    struct addrinfo *found, *best;
-    char port[8];
-    const char *name;
-    int rc;
-
-    if (pb_http_split(address, host, port, err) < 0)
-        return -1;
-    name = strcmp(host, "*") == 0 ? "0.0.0.0" : *host ? host : "127.0.0.1";
-    rc = getaddrinfo(name, port, &want, &found);
-    if (rc != 0)
-        return pb_err_set(err, PB_USAGE, "%s: %s", address, gai_strerror(rc));
-    best = found;
-    for (struct addrinfo *p = found; p; p = p->ai_next)
-        if (p->ai_family == AF_INET && best->ai_family != AF_INET)
-            best = p;
-    memcpy(ret, best->ai_addr, best->ai_addrlen);
-    *ret_len = best->ai_addrlen;
-    freeaddrinfo(found);
-    return 0;
-}
-
-static int bind_tcp(const struct sockaddr_storage *at, socklen_t len, const char *text,
-                    struct pb_err *err)
-{
-    int fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
-
-    if (fd < 0)
-        return pb_err_set(err, PB_FAIL, "socket: %s", strerror(errno));
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(fd, (const struct sockaddr *)at, len) == 0 && listen(fd, BACKLOG) == 0)
-        return fd;
-    if (errno == EADDRINUSE)
-        pb_err_set(err, PB_FAIL, "%s: in use by another program", text);
-    else if (errno == EACCES)
-        pb_err_set(err, PB_DENIED, "%s: not permitted: ports below 1024 are root's", text);
-    else
-        pb_err_set(err, PB_FAIL, "%s: %s", text, strerror(errno));
-    close(fd);
-    return -1;
-}
-
-/* Under lock: the listener that is this address already, or whose address covers it. */
+/* The listener that is at this address or covers it. Called with the server's lock held. */
 static struct pb_listener *find(struct pb_server *s, const char *text)
 {
     const char *port = strrchr(text, ':');
@@ -308,7 +246,27 @@ static struct pb_listener *find(struct pb_server *s, const char *text)
     return NULL;
 }
 
-/* Under lock. A slot is free again when the last connection it accepted is gone. */
+/*
+ * A page's own listener that is there already, for an address at whichever port is free. Called
+ * with the server's lock held.
+ */
+static struct pb_listener *find_brief(struct pb_server *s, const char *text)
+{
+    size_t host = strlen(text) - 2;
+
+    if (strcmp(text + host, ":0") != 0)
+        return NULL;
+    for (int i = 1; i < PB_SERVER_LISTENERS; i++)
+        if (s->listeners[i].fd >= 0 && s->listeners[i].brief &&
+            strncmp(s->listeners[i].bound, text, host + 1) == 0)
+            return &s->listeners[i];
+    return NULL;
+}
+
+/*
+ * Opens a listener in a free slot, one whose last connection is gone. Called with the server's
+ * lock held.
+ */
 static struct pb_listener *open_new(struct pb_server *s, const struct sockaddr_storage *at,
                                     socklen_t len, const char *text, struct pb_err *err)
 {
@@ -324,16 +282,16 @@ static struct pb_listener *open_new(struct pb_server *s, const struct sockaddr_s
                    PB_SERVER_LISTENERS - 1);
         return NULL;
     }
-    l->fd = bind_tcp(at, len, text, err);
+    l->fd = pb_address_bind(at, len, text, err);
     if (l->fd < 0)
         return NULL;
     l->tcp = true;
     getsockname(l->fd, (struct sockaddr *)&bound, &size);
-    address_text((struct sockaddr *)&bound, size, l->bound, sizeof l->bound);
+    pb_address_text(&bound, l->bound, sizeof l->bound);
     return l;
 }
 
-/* Under lock. */
+/* Called with the server's lock held. */
 static int add_owner(struct pb_listener *l, const struct pb_owner *o, struct pb_err *err)
 {
     for (size_t i = 0; i < l->nowners; i++)
@@ -365,7 +323,29 @@ static int read_owner(struct pb_owner *o, const struct pb_listen *w, struct pb_e
     if (pb_token_check(w->token, err) < 0)
         return -1;
     pb_sha256_text(w->token, strlen(w->token), o->hash);
-    return 0;
+    return pb_key_of_token(&o->key, w->token, err);
+}
+
+static int check_certificate(const struct pb_listen *w, struct pb_err *err)
+{
+    if (!w->cert && !w->cert_key)
+        return 0;
+    if (!w->cert || !w->cert_key)
+        return pb_err_set(err, PB_USAGE, "a certificate and its key go together");
+    if (strlen(w->cert) >= PB_CERT_PATH || strlen(w->cert_key) >= PB_CERT_PATH)
+        return pb_err_set(err, PB_USAGE, "the path of the certificate is too long");
+    return pb_handshake_check(w->cert, w->cert_key, err);
+}
+
+/* Called with s->lock held. */
+static void set_security(struct pb_server *s, struct pb_listener *l, const struct pb_listen *w)
+{
+    l->plain |= w->plain;
+    if (!w->cert)
+        return;
+    strcpy(l->cert, w->cert);
+    strcpy(l->cert_key, w->cert_key);
+    atomic_store(&s->new_certificate, true);
 }
 
 int pb_server_open(struct pb_server *s, const struct pb_listen *w, char *ret_bound, size_t cap,
@@ -378,11 +358,15 @@ int pb_server_open(struct pb_server *s, const struct pb_listen *w, char *ret_bou
     socklen_t len = 0;
     int rc = -1;
 
-    if (read_owner(&owner, w, err) < 0 || resolve(w->address, host, &at, &len, err) < 0)
+    if (read_owner(&owner, w, err) < 0 || check_certificate(w, err) < 0 ||
+        pb_listener_check_name(w->name, err) < 0 ||
+        pb_address_resolve(w->address, host, &at, &len, err) < 0)
         return -1;
-    address_text((struct sockaddr *)&at, len, text, sizeof text);
+    pb_address_text(&at, text, sizeof text);
     pthread_mutex_lock(&s->lock);
-    l = find(s, text);
+    l = w->brief ? find_brief(s, text) : NULL;
+    if (!l)
+        l = find(s, text);
     if (l && l->no_token != w->no_token) {
         pb_err_set(err, PB_FAIL, "%s: is open already, %s a token", l->bound,
                    l->no_token ? "without" : "with");
@@ -391,13 +375,22 @@ int pb_server_open(struct pb_server *s, const struct pb_listen *w, char *ret_bou
             l = open_new(s, &at, len, text, err);
         if (l && !l->nowners) {
             l->no_token = w->no_token;
+            l->plain = false;
+            l->cert[0] = l->names[0] = '\0';
+            l->brief = true;
             memcpy(l->host, host, sizeof l->host);
         }
+        if (l)
+            set_security(s, l, w);
+        if (l && w->name)
+            pb_listener_add_name(l, w->name);
         rc = l ? add_owner(l, &owner, err) : -1;
+        if (l)
+            l->brief &= w->brief;
     }
     if (rc == 0) {
         snprintf(ret_bound, cap, "%s", l->bound);
-        keep(s, l);
+        save_listener(s, l);
     }
     pthread_mutex_unlock(&s->lock);
     pb_server_wake(s);

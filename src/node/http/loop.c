@@ -2,6 +2,7 @@
  * loop.c - one thread accepts, reads heads, keeps the time and notices who went away.
  */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -31,11 +32,11 @@ static void watch(struct pb_conn *c, uint32_t events)
 {
     struct epoll_event e = {.events = events, .data.ptr = c};
 
-    epoll_ctl(c->server->epoll, EPOLL_CTL_MOD, c->fd, &e);
+    epoll_ctl(c->server->epoll, EPOLL_CTL_MOD, c->io.fd, &e);
 }
 
 /* Closed when this round is over. */
-static void doom(struct pb_conn *c)
+static void close_soon(struct pb_conn *c)
 {
     c->state = PB_CONN_LINGER;
     c->deadline = 0;
@@ -44,8 +45,8 @@ static void doom(struct pb_conn *c)
 
 void pb_conn_linger(struct pb_conn *c)
 {
-    if (atomic_load(&c->gone) || shutdown(c->fd, SHUT_WR) < 0) {
-        doom(c);
+    if (atomic_load(&c->gone) || pb_stream_end(&c->io) < 0) {
+        close_soon(c);
         return;
     }
     c->state = PB_CONN_LINGER;
@@ -59,10 +60,10 @@ static void drain(struct pb_conn *c)
     ssize_t n;
     int rounds = 8;
 
-    while ((n = recv(c->fd, bin, sizeof bin, MSG_DONTWAIT)) > 0 && --rounds > 0)
+    while ((n = recv(c->io.fd, bin, sizeof bin, MSG_DONTWAIT)) > 0 && --rounds > 0)
         continue;
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        doom(c);
+        close_soon(c);
 }
 
 static void start(struct pb_conn *c)
@@ -135,23 +136,54 @@ static void try_head(struct pb_conn *c)
 
 static void read_more(struct pb_conn *c)
 {
-    ssize_t n = recv(c->fd, c->in + c->len, sizeof c->in - c->len, MSG_DONTWAIT);
+    do {
+        ssize_t n = pb_stream_recv(&c->io, c->in + c->len, sizeof c->in - c->len);
 
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        doom(c);
-        return;
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+            close_soon(c);
+            return;
+        }
+        if (n < 0)
+            return;
+        if (c->len == 0)
+            c->deadline = in_ms(c->server->limits.head);
+        c->len += (size_t)n;
+        try_head(c);
+    } while (c->state == PB_CONN_HEAD && pb_stream_holds(&c->io));
+}
+
+static void handshake(struct pb_conn *c)
+{
+    uint64_t later;
+
+    switch (pb_conn_handshake(c, &later)) {
+    case PB_HANDSHAKE_DONE:
+        c->state = PB_CONN_HEAD;
+        watch(c, EPOLLIN | EPOLLRDHUP);
+        read_more(c);
+        break;
+    case PB_HANDSHAKE_GOES_ON:
+        c->state = PB_CONN_HANDSHAKE;
+        watch(c, EPOLLRDHUP |
+                     (pb_stream_events(&c->io, POLLIN) == POLLOUT ? EPOLLOUT : EPOLLIN));
+        break;
+    case PB_HANDSHAKE_LATER:
+        c->state = PB_CONN_SLOW;
+        c->deadline = later;
+        watch(c, EPOLLRDHUP | EPOLLONESHOT);
+        break;
+    case PB_HANDSHAKE_FAILED:
+        close_soon(c);
+        break;
     }
-    if (n < 0)
-        return;
-    if (c->len == 0)
-        c->deadline = in_ms(c->server->limits.head);
-    c->len += (size_t)n;
-    try_head(c);
 }
 
 static void on_conn(struct pb_conn *c, uint32_t events)
 {
     switch (c->state) {
+    case PB_CONN_HANDSHAKE:
+        handshake(c);
+        break;
     case PB_CONN_HEAD:
         read_more(c);
         break;
@@ -161,7 +193,7 @@ static void on_conn(struct pb_conn *c, uint32_t events)
         break;
     case PB_CONN_READY:
     case PB_CONN_SLOW:
-        doom(c);
+        close_soon(c);
         break;
     case PB_CONN_BUSY:
         pb_conn_abandon(c);
@@ -170,13 +202,14 @@ static void on_conn(struct pb_conn *c, uint32_t events)
 }
 
 /* An answer is complete: the next request, or the end. */
-static void take_back(struct pb_conn *c)
+static void finish_answer(struct pb_conn *c)
 {
     struct pb_server *s = c->server;
 
     pthread_join(c->thread, NULL);
     s->busy[c->tcp]--;
-    atomic_store(&s->last_ns, pb_clock_ns());
+    if (!(c->route->flags & PB_ROUTE_QUIET))
+        atomic_store(&s->last_ns, pb_clock_ns());
     atomic_fetch_sub(&s->active, 1);
     memmove(c->in, c->in + c->at, c->len - c->at);
     c->len -= c->at;
@@ -191,9 +224,11 @@ static void take_back(struct pb_conn *c)
     watch(c, EPOLLIN | EPOLLRDHUP);
     if (c->len)
         try_head(c);
+    if (c->state == PB_CONN_HEAD && pb_stream_holds(&c->io))
+        read_more(c);
 }
 
-static void take_all_back(struct pb_server *s)
+static void finish_answers(struct pb_server *s)
 {
     struct pb_conn *c, *next;
 
@@ -203,7 +238,7 @@ static void take_all_back(struct pb_server *s)
     pthread_mutex_unlock(&s->lock);
     for (; c; c = next) {
         next = c->done;
-        take_back(c);
+        finish_answer(c);
     }
     for (c = s->oldest; c && !atomic_load(&s->stopping); c = c->next)
         if (c->state == PB_CONN_READY && s->busy[c->tcp] < PB_SERVER_BUSY)
@@ -212,7 +247,10 @@ static void take_all_back(struct pb_server *s)
 
 static void on_time(struct pb_conn *c)
 {
-    if (c->state == PB_CONN_SLOW) {
+    if (c->state == PB_CONN_SLOW && !c->handshake_done) {
+        c->deadline = in_ms(c->server->limits.head);
+        handshake(c);
+    } else if (c->state == PB_CONN_SLOW) {
         admit(c);
     } else if (c->state == PB_CONN_HEAD && c->len) {
         refuse_head(c, 408);
@@ -282,7 +320,7 @@ static void round_of_events(struct pb_server *s, int timeout_ms)
             on_conn(p, events[i].events);
         }
     }
-    take_all_back(s);
+    finish_answers(s);
     for (int i = 0; i < n; i++)
         if (is_listener(s, events[i].data.ptr) && !atomic_load(&s->stopping)) {
             pthread_mutex_lock(&s->lock);
@@ -304,7 +342,7 @@ static void stop_all(struct pb_server *s)
     for (c = s->oldest; c; c = c->next)
         if (c->state == PB_CONN_BUSY) {
             pb_conn_abandon(c);
-            shutdown(c->fd, SHUT_RDWR);
+            shutdown(c->io.fd, SHUT_RDWR);
         }
     while (s->busy[0] + s->busy[1] > 0)
         round_of_events(s, 100);
@@ -322,7 +360,7 @@ static bool end_revoked(struct pb_server *s)
 
         if (c->tcp && c->state == PB_CONN_BUSY &&
             (c->caller.kind == PB_CALLER_OWN || c->caller.kind == PB_CALLER_NAMED) &&
-            !pb_callers_know(&s->callers, c->caller.hash, &now))
+            !pb_callers_identify(&s->callers, c->caller.hash, &now))
             pb_conn_abandon(c);
     }
     return s->busy[1] > 0;
@@ -340,7 +378,8 @@ void *pb_server_loop(void *server)
         now = pb_clock_ns();
         pthread_mutex_lock(&s->lock);
         if (review <= now) {
-            owned = pb_listeners_review(s) | end_revoked(s);
+            owned = end_revoked(s);
+            owned = pb_listeners_review(s) || owned;
             review = owned ? now + REVIEW_MS * NS_PER_MS : 0;
         }
         arm_listeners(s);

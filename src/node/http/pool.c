@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "host/alloc.h"
+#include "host/http_dial.h"
 #include "node/http/conn.h"
 
 #define NS_PER_MS 1000000ull
@@ -48,7 +49,7 @@ void pb_conn_close(struct pb_conn *c)
     unlink_conn(c);
     c->server->held[c->tcp]--;
     atomic_fetch_sub(&c->listener->conns, 1);
-    close(c->fd);
+    pb_stream_close(&c->io);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -69,7 +70,7 @@ static bool is_permitted(struct pb_conn *c)
     struct ucred who;
     socklen_t len = sizeof who;
 
-    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
+    if (getsockopt(c->io.fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
         (who.uid != geteuid() && who.uid != 0))
         return false;
     c->caller = (struct pb_caller){.right = PB_RIGHT_CONTROL, .uid = who.uid, .pid = who.pid};
@@ -77,7 +78,7 @@ static bool is_permitted(struct pb_conn *c)
 }
 
 /* Answers are small and somebody waits for them; and a peer that vanished is to be noticed. */
-static void tune(int fd)
+static void set_socket_options(int fd)
 {
     int one = 1, idle = 60, every = 15, times = 4;
 
@@ -98,8 +99,10 @@ static void add_conn(struct pb_server *s, struct pb_listener *l, int fd,
     c->server = s;
     c->listener = l;
     c->tcp = l->tcp;
-    c->fd = fd;
+    c->io.fd = fd;
     c->from = *from;
+    c->state = c->tcp ? PB_CONN_HANDSHAKE : PB_CONN_HEAD;
+    c->here = c->tcp && pb_http_is_here(fd);
     c->watched = -1;
     c->deadline = pb_clock_ns() + (uint64_t)s->limits.head * NS_PER_MS;
     pthread_mutex_init(&c->lock, NULL);
@@ -108,7 +111,7 @@ static void add_conn(struct pb_server *s, struct pb_listener *l, int fd,
     atomic_fetch_add(&l->conns, 1);
     epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &e);
     if (c->tcp) {
-        tune(fd);
+        set_socket_options(fd);
     } else if (!is_permitted(c)) {
         pb_conn_refuse(c, 403, "denied", "only its owner and root may ask this node", NULL);
         pb_conn_linger(c);

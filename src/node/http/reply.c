@@ -2,15 +2,17 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
+#include "host/json_write.h"
 #include "node/http/conn.h"
 
-/* Nothing of ours is to be guessed at, kept or framed by a browser. */
+/* Nothing of ours is to be guessed at, kept, run or framed by a browser. */
 #define COMMON_HEADERS                                                                             \
-    "Server: probing\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"            \
-    "Content-Security-Policy: frame-ancestors 'none'\r\n"
+    "Server: probing\r\nCache-Control: %s\r\nX-Content-Type-Options: nosniff\r\n"                  \
+    "Content-Security-Policy: %s\r\n"
+#define USUAL_CACHE "no-store"
+#define USUAL_POLICY "default-src 'none'; frame-ancestors 'none'"
 
 /* Sends all of it, or finds that the reader is gone: closed, or taking nothing for too long. */
 int pb_conn_send(struct pb_conn *c, const void *data, size_t len)
@@ -19,13 +21,14 @@ int pb_conn_send(struct pb_conn *c, const void *data, size_t len)
     const char *p = data;
 
     while (len && !atomic_load(&c->gone)) {
-        ssize_t n = send(c->fd, p, len, MSG_NOSIGNAL);
-        struct pollfd out = {.fd = c->fd, .events = POLLOUT};
+        ssize_t n = pb_stream_send(&c->io, p, len);
+        struct pollfd out = {.fd = c->io.fd};
 
         if (n > 0) {
             p += n;
             len -= (size_t)n;
         } else if (n < 0 && errno == EAGAIN) {
+            out.events = pb_stream_events(&c->io, POLLOUT);
             if (poll(&out, 1, patience) == 0)
                 atomic_store(&c->gone, true);
         } else if (n < 0 && errno != EINTR) {
@@ -37,8 +40,11 @@ int pb_conn_send(struct pb_conn *c, const void *data, size_t len)
 
 static void write_head(const struct pb_conn *c, struct pb_buf *b, int status, const char *type)
 {
+    const struct pb_reply *r = &c->reply;
+
     pb_buf_printf(b, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n" COMMON_HEADERS "%s", status,
-                  pb_http_reason(status), type,
+                  pb_http_reason(status), type, r->cache ? r->cache : USUAL_CACHE,
+                  r->policy ? r->policy : USUAL_POLICY,
                   c->close           ? "Connection: close\r\n"
                   : c->head.http_1_0 ? "Connection: keep-alive\r\n"
                                      : "");
@@ -52,8 +58,15 @@ void pb_reply_begin(struct pb_request *rq, int status, const char *type)
         return;
     r->status = status;
     r->type = type;
+    r->cache = r->policy = NULL;
     pb_buf_clear(&r->out);
     pb_buf_clear(&r->notes);
+}
+
+void pb_reply_policy(struct pb_request *rq, const char *cache, const char *content_security)
+{
+    rq->conn->reply.cache = cache;
+    rq->conn->reply.policy = content_security;
 }
 
 bool pb_reply_sent(const struct pb_request *rq)
@@ -73,6 +86,8 @@ int pb_reply_flush(struct pb_request *rq)
         r->chunked = !c->head.http_1_0;
         c->close |= !r->chunked;
         write_head(c, &wire, r->status, r->type);
+        pb_buf_add(&wire, r->notes.data, r->notes.len);
+        pb_buf_clear(&r->notes);
         pb_buf_puts(&wire, r->chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
         r->sent = true;
     }
@@ -97,6 +112,11 @@ int pb_reply_write(struct pb_request *rq, const void *data, size_t len)
         return -1;
     pb_buf_add(&r->out, data, len);
     return r->out.len >= PB_REPLY_PIECE ? pb_reply_flush(rq) : 0;
+}
+
+void pb_reply_whole(struct pb_request *rq, const void *data, size_t len)
+{
+    pb_buf_add(&rq->conn->reply.out, data, len);
 }
 
 int pb_reply_puts(struct pb_request *rq, const char *text)
@@ -126,7 +146,9 @@ void pb_reply_end(struct pb_request *rq)
     }
     write_head(c, &wire, r->status, r->type);
     pb_buf_add(&wire, r->notes.data, r->notes.len);
-    pb_buf_printf(&wire, "Content-Length: %zu\r\n\r\n", r->out.len);
+    if (r->status != 304)
+        pb_buf_printf(&wire, "Content-Length: %zu\r\n", r->out.len);
+    pb_buf_puts(&wire, "\r\n");
     if (!r->head_only)
         pb_buf_add(&wire, r->out.data, r->out.len);
     r->sent = true;
@@ -167,7 +189,7 @@ void pb_conn_break(struct pb_conn *c, const struct pb_err *err)
     if (!c->reply.chunked)
         return;
     write_break(&wire, err, -1, NULL);
-    if (send(c->fd, wire.data, wire.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    if (pb_stream_send(&c->io, wire.data, wire.len) < 0)
         atomic_store(&c->gone, true);
     pb_buf_finish(&wire);
 }
@@ -249,14 +271,14 @@ void pb_conn_refuse(struct pb_conn *c, int status, const char *code, const char 
     if (!c->reply.head_only)
         pb_buf_add(&wire, body.data, body.len);
     /* Called from the loop, which waits for nobody: it fits, or the client does not read. */
-    if (send(c->fd, wire.data, wire.len, MSG_NOSIGNAL | MSG_DONTWAIT) < (ssize_t)wire.len)
+    if (pb_stream_send(&c->io, wire.data, wire.len) < (ssize_t)wire.len)
         atomic_store(&c->gone, true);
     pb_buf_finish(&wire);
     pb_buf_finish(&body);
 }
 
-int pb_reply_upgrade(struct pb_request *rq, const char *protocol, const void **ret_early,
-                     size_t *ret_early_len)
+int pb_reply_upgrade(struct pb_request *rq, const char *protocol, struct pb_stream **ret,
+                     const void **ret_early, size_t *ret_early_len)
 {
     struct pb_conn *c = rq->conn;
     char head[200];
@@ -267,10 +289,11 @@ int pb_reply_upgrade(struct pb_request *rq, const char *protocol, const void **r
 
     c->reply.sent = c->reply.ended = c->reply.upgraded = true;
     c->close = true;
+    *ret = &c->io;
     *ret_early = c->in + c->at;
     *ret_early_len = c->len - c->at;
     c->at = c->len;
-    return pb_conn_send(c, head, (size_t)n) < 0 ? -1 : c->fd;
+    return pb_conn_send(c, head, (size_t)n);
 }
 
 void pb_request_watch(struct pb_request *rq, int fd)

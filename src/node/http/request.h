@@ -28,19 +28,25 @@
 #include "host/buf.h"
 #include "host/http.h"
 #include "host/json.h"
-#include "node/scope.h"
-#include "node/token.h"
+#include "node/access/token.h"
+#include "node/discover/scope.h"
 
 struct pb_node;
 struct pb_server;
 struct pb_conn;
 struct pb_request;
+struct pb_stream;
 
 enum { PB_REPLY_PIECE = 64 << 10 };
 
 enum pb_route_flags {
     PB_ROUTE_LOCAL = 1, /* only over the Unix socket */
     PB_ROUTE_OPEN = 2,  /* no token: it says nothing that matters */
+    PB_ROUTE_BELOW = 4, /* all paths that begin with its own */
+    PB_ROUTE_VISIT = 8, /* may be visited by a link on another site's page */
+    PB_ROUTE_BROWSER = 16, /* OPEN, but who has signed in is known */
+    PB_ROUTE_QUIET = 64, /* nodes among themselves: no use that keeps a node running */
+    PB_ROUTE_SIGN_IN = 32, /* takes tickets, and knows the key of sessions */
 };
 
 struct pb_route {
@@ -49,7 +55,7 @@ struct pb_route {
     const char *doc; /* one line */
     unsigned flags;
     void (*run)(struct pb_request *rq);
-    enum pb_right needs; /* of the token */
+    enum pb_right needs; /* what the token must allow */
 };
 
 /* In the order of routes.def; ends with NULL. */
@@ -87,10 +93,15 @@ void pb_reply_end(struct pb_request *rq);
 void pb_reply_break(struct pb_request *rq, const struct pb_err *err, long at, const char *nearest);
 
 /*
- * A line about the answer that is known at its end: a header, or a trailer behind the chunks.
+ * A line about the answer: a header, or a trailer behind the chunks when something was sent.
  * The value goes on one line.
  */
 void pb_reply_note(struct pb_request *rq, const char *name, const char *value);
+
+/* Instead of "no-store" and a policy that permits nothing. Before anything is sent. */
+void pb_reply_policy(struct pb_request *rq, const char *cache, const char *content_security);
+/* All of the answer, in one piece with its length, however long. pb_reply_end follows. */
+void pb_reply_whole(struct pb_request *rq, const void *data, size_t len);
 
 /* Whole answers. */
 void pb_reply_json(struct pb_request *rq, const struct pb_buf *json);
@@ -102,9 +113,9 @@ void pb_reply_error_json(struct pb_buf *b, const char *code, const char *message
                          const char *nearest);
 const char *pb_reply_code(enum pb_code code);
 
-/* 101; from then on the caller uses the descriptor itself. What came early is in *ret_early. */
-int pb_reply_upgrade(struct pb_request *rq, const char *protocol, const void **ret_early,
-                     size_t *ret_early_len);
+/* 101; from then on the caller uses the stream itself. What came early is in *ret_early. */
+int pb_reply_upgrade(struct pb_request *rq, const char *protocol, struct pb_stream **ret,
+                     const void **ret_early, size_t *ret_early_len);
 /* Shuts this socket down when the client goes away; -1 to end that, before it is closed. */
 void pb_request_watch(struct pb_request *rq, int fd);
 
@@ -115,11 +126,17 @@ void pb_request_watch(struct pb_request *rq, int fd);
 const char *pb_request_target(struct pb_request *rq);
 /* What it covers, and what is withheld. PB_DENIED when it is not within reach. */
 int pb_request_scope(struct pb_request *rq, struct pb_scope *ret, struct pb_err *err);
+/* The same of another target than the request's own. */
+int pb_request_scope_of(struct pb_request *rq, const char *target, struct pb_scope *ret,
+                        struct pb_err *err);
 /* May this process be spoken of at all? */
 bool pb_request_reaches(const struct pb_request *rq, pid_t pid, uint64_t start);
 /* The one living process that it names. */
 int pb_request_process(struct pb_request *rq, pid_t *ret, struct pb_err *err);
 /* A parameter of a GET as a switch: "1", "true", "yes", "on" or nothing behind its name. */
 bool pb_request_flag(struct pb_request *rq, const char *name);
+/* A parameter of a GET as a number from 0 to max; absent: 0. */
+int pb_request_number(struct pb_request *rq, const char *name, double max, double *ret,
+                      struct pb_err *err);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "base/settings.h"
 #include "node/http/settings_json.h"
-#include "node/node.h"
+#include "node/parts.h"
 
 static void run(struct pb_request *rq);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/json_write.h"
 #include "host/proc.h"
 #include "node/http/process_agent.h"
 #include "node/http/request.h"
@@ -51,7 +52,7 @@ static void send_line(struct stream *s, const char *key, struct pb_buf *text)
     pb_buf_finish(&line);
 }
 
-static void pass_on(int fd, const void *data, size_t len, void *arg)
+static void send_output(int fd, const void *data, size_t len, void *arg)
 {
     struct stream *s = arg;
     struct tail *tail = &s->tails[fd == 2];
@@ -99,7 +100,7 @@ static void send_done(struct pb_request *rq, enum pb_wire_result result, const c
 
 struct question {
     struct pb_wire_eval how;
-    char name[PB_WIRE_FRAME_NAME_MAX + 1]; /* of a function, for PB_WIRE_NAMED */
+    char name[PB_WIRE_FRAME_NAME_MAX + 1]; /* a function's name, for PB_WIRE_NAMED */
 };
 
 static size_t size_of(const struct question *q)
@@ -155,9 +156,7 @@ static int read_question(struct pb_request *rq, pid_t pid, struct question *q,
 
 static int wait_ms(const struct pb_agent *a, const struct pb_wire_eval *e)
 {
-    const char *said = strstr(a->hello, "timeout_ms=");
-
-    return (e->timeout_ms ? (int)e->timeout_ms : said ? atoi(said + 11) : 30000) + SLACK_MS;
+    return (e->timeout_ms ? (int)e->timeout_ms : pb_agent_eval_ms(a)) + SLACK_MS;
 }
 
 static void evaluate(struct pb_request *rq, struct pb_agent *agent, const struct question *q,
@@ -172,8 +171,9 @@ static void evaluate(struct pb_request *rq, struct pb_agent *agent, const struct
     pb_reply_begin(rq, 200, "application/x-ndjson");
     /* Closing the connection interrupts the code. */
     pb_request_watch(rq, agent->fd);
-    rc = pb_agent_ask(agent, PB_WIRE_EVAL, q, size_of(q), code->s, code->len,
-                      wait_ms(agent, &q->how), pass_on, &stream, rq->arena, &result, &why, &err);
+    rc =
+        pb_agent_ask(agent, PB_WIRE_EVAL, q, size_of(q), code->s, code->len,
+                     wait_ms(agent, &q->how), send_output, &stream, rq->arena, &result, &why, &err);
     pb_request_watch(rq, -1);
     if (rc == 0)
         send_done(rq, result, why);

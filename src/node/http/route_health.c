@@ -4,9 +4,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "host/json_write.h"
 #include "node/http/request.h"
-#include "node/journal.h"
-#include "node/node.h"
+#include "node/parts.h"
+#include "node/watchdog/journal.h"
 
 static void run(struct pb_request *rq);
 
@@ -23,6 +24,7 @@ static void run(struct pb_request *rq)
     struct pb_buf b = PB_BUF_INIT;
     char why[64];
     time_t when = 0;
+    struct pb_sql_break engine;
     unsigned restarts = pb_journal_restarts(rq->node->opts.journal, &when, why, sizeof why);
 
     pb_buf_puts(&b, "{\"status\":\"ok\"");
@@ -40,6 +42,9 @@ static void run(struct pb_request *rq)
         pb_json_key(&b, "restarted_because");
         pb_json_string(&b, why);
     }
+    pb_sql_breaks(rq->node->sql, &engine);
+    pb_json_key(&b, "engine_restarts");
+    pb_json_int(&b, (int64_t)engine.count);
     pb_buf_putc(&b, '}');
     pb_reply_json(rq, &b);
     pb_buf_finish(&b);

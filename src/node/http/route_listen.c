@@ -1,16 +1,18 @@
 /*
  * POST /api/listen - opens a TCP port, for a process or for the node.
  */
+#include "host/json_write.h"
 #include "node/http/request.h"
 #include "node/http/server.h"
-#include "node/node.h"
+#include "node/parts.h"
 
 static void run(struct pb_request *rq);
 
 const struct pb_route pb_route_listen = {
     .method = "POST",
     .path = "/api/listen",
-    .doc = "opens a port: {address, owner?, token?, no_token?}",
+    .doc = "opens a port: {address, owner?, token?, no_token?, plain?, cert?, cert_key?, brief?, "
+           "name?}",
     .flags = PB_ROUTE_LOCAL,
     .run = run,
 };
@@ -40,6 +42,12 @@ static void run(struct pb_request *rq)
         .address = pb_json_str(rq->body, "address", NULL),
         .token = pb_json_str(rq->body, "token", NULL),
         .no_token = pb_json_flag(rq->body, "no_token", false),
+        .plain = pb_json_flag(rq->body, "plain", false) ||
+                 pb_node_setting(rq->node, PB_SET_SERVE_PLAIN),
+        .cert = pb_json_str(rq->body, "cert", NULL),
+        .cert_key = pb_json_str(rq->body, "cert_key", NULL),
+        .brief = pb_json_flag(rq->body, "brief", false),
+        .name = pb_json_str(rq->body, "name", NULL),
     };
     struct pb_buf b = PB_BUF_INIT;
     struct pb_err err = {0};

@@ -6,19 +6,26 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "host/json_write.h"
+#include "node/global/global.h"
 #include "node/http/conn.h"
-#include "node/node.h"
-#include "node/sql/words.h"
-#include "node/why.h"
+#include "node/parts.h"
+#include "node/peers/peers.h"
+#include "node/peers/ranks.h"
+#include "node/query/query.h"
+#include "node/sql/elsewhere.h"
 
 #define TIMEOUT_MAX_S 86400
+/* Nodes that are named in a header, which has little room. */
+#define NOTED_MAX 6
 
 static void run(struct pb_request *rq);
 
 const struct pb_route pb_route_query = {
     .method = "POST",
     .path = "/api/query",
-    .doc = "SQL: {sql, target?, dead?, format?, max_rows?, timeout?}",
+    .doc = "SQL: {sql, target?, dead?, format?, max_rows?, timeout?}; over all nodes of a cluster: "
+           "{cluster: true} or \"auto\"; {ranks?, job?}: those ranks, with cluster of all nodes",
     .run = run,
 };
 
@@ -92,26 +99,21 @@ static bool late(const struct pb_err *err, void *arg)
         pb_conn_break(c, err);
     c->reply.sent = c->reply.ended = c->close = true;
     atomic_store(&c->gone, true);
-    shutdown(c->fd, SHUT_WR);
+    shutdown(c->io.fd, SHUT_WR);
     pthread_mutex_unlock(&a->lock);
     return true;
-}
-
-static bool reads_tables(const char *sql)
-{
-    return pb_words_has_from(sql, strlen(sql));
 }
 
 /* How many processes it was about, where no target said so. */
 static void count_processes(struct pb_request *rq, const struct pb_scope *scope, const char *sql,
                             int64_t *living, int64_t *ended)
 {
-    struct pb_node_census c;
+    struct pb_node_count c;
 
     *living = *ended = -1;
-    if (!pb_scope_is_node(scope) || !reads_tables(sql))
+    if (!pb_scope_is_node(scope) || !pb_query_reads_tables(sql))
         return;
-    pb_node_census(rq->node, scope, rq->arena, &c);
+    pb_node_count(rq->node, scope, rq->arena, &c);
     *living = (int64_t)c.living;
     *ended = scope->all ? (int64_t)c.ended : -1;
 }
@@ -154,14 +156,30 @@ static void note_count(struct pb_request *rq, const char *name, int64_t n)
         pb_reply_note(rq, name, number);
 }
 
+/* Who answered, of a cluster. */
+static void note_nodes(struct pb_request *rq, const struct pb_global_nodes *nodes)
+{
+    struct pb_buf b = PB_BUF_INIT;
+
+    if (!nodes->n)
+        return;
+    pb_global_json(&b, nodes, NOTED_MAX);
+    pb_reply_note(rq, "X-Probing-Coverage", b.data);
+    pb_buf_finish(&b);
+}
+
 /* Rows end with a line that says so; other formats have no room for that but in a header. */
-static void finish(struct pb_request *rq, const struct pb_query *q, struct pb_sql_done *done)
+static void finish(struct pb_request *rq, const struct pb_query *q, struct pb_sql_done *done,
+                   const struct pb_global_nodes *nodes)
 {
     struct pb_buf b = PB_BUF_INIT;
     int64_t living, ended;
     char number[24];
 
-    count_processes(rq, q->scope, q->sql, &living, &ended);
+    if (nodes->n)
+        living = ended = -1;
+    else
+        count_processes(rq, q->scope, q->sql, &living, &ended);
     if (q->format == PB_FORMAT_ROWS) {
         pb_buf_puts(&b, "{\"done\":{");
         pb_json_key(&b, "rows");
@@ -182,6 +200,10 @@ static void finish(struct pb_request *rq, const struct pb_query *q, struct pb_sq
             pb_json_key(&b, "ended");
             pb_json_int(&b, ended);
         }
+        if (nodes->n) {
+            pb_json_key(&b, "coverage");
+            pb_global_json(&b, nodes, SIZE_MAX);
+        }
         add_notices(&b, &done->notices, rq->arena);
         pb_buf_puts(&b, "}}\n");
         pb_reply_write(rq, b.data, b.len);
@@ -198,6 +220,7 @@ static void finish(struct pb_request *rq, const struct pb_query *q, struct pb_sq
         pb_reply_note(rq, "X-Probing-Ms", number);
         note_count(rq, "X-Probing-Processes", living);
         note_count(rq, "X-Probing-Ended", ended);
+        note_nodes(rq, nodes);
         if (done->notices.len)
             pb_reply_note(rq, "X-Probing-Notices", on_one_line(&done->notices, rq->arena));
     }
@@ -224,6 +247,75 @@ static void fail(struct pb_request *rq, const struct pb_query *q, const struct p
     pb_buf_finish(&b);
 }
 
+static bool is_in_cluster(struct pb_peers *peers)
+{
+    if (peers)
+        pb_peers_settle(peers);
+    return pb_peers_attached(peers);
+}
+
+/* Is it for all nodes? "auto": when this one is in a cluster and no process was named. */
+static bool is_global(struct pb_request *rq)
+{
+    const struct pb_json *asked = pb_json_get(rq->body, "cluster");
+
+    if (asked && asked->type == PB_J_STRING && strcmp(asked->s, "auto") == 0)
+        return !pb_request_target(rq) && is_in_cluster(rq->node->peers);
+    return pb_json_flag(rq->body, "cluster", false);
+}
+
+/* Over all nodes: whoever may not see all processes of one may not see those of the others. */
+static int run_global(struct pb_request *rq, const struct pb_query *q, struct pb_sql_done *done,
+                      struct pb_global_nodes *nodes, struct pb_sql_error *err)
+{
+    struct pb_global_scope w = {.ranks = pb_json_str(rq->body, "ranks", NULL),
+                                .job = pb_json_str(rq->body, "job", NULL),
+                                .dead = pb_json_flag(rq->body, "dead", false)};
+    const char *missing;
+
+    if (rq->reach || rq->right < PB_RIGHT_LOOK)
+        return pb_err_set(&err->err, PB_DENIED, "this token does not reach other nodes");
+    if (pb_global_query(rq->node, &w, q, rq->arena, done, nodes, err) < 0)
+        return -1;
+    missing = pb_global_missing(nodes, rq->arena);
+    if (missing)
+        pb_buf_printf(&done->notices, "%s\n", missing);
+    if (nodes->twice)
+        pb_buf_printf(&done->notices, "claimed by several nodes, all are shown: %s\n",
+                      nodes->twice);
+    return 0;
+}
+
+/* What the body names: processes, or ranks, of which none may be here. */
+static int read_scope(struct pb_request *rq, bool global, struct pb_scope *ret, struct pb_err *err)
+{
+    const char *ranks = pb_json_str(rq->body, "ranks", NULL), *target = NULL;
+    const char *job = pb_json_str(rq->body, "job", NULL);
+    int rc;
+
+    if (global || (!ranks && !job))
+        return pb_request_scope(rq, ret, err);
+    if (pb_ranks_target(rq->node->ranks, ranks, job, rq->arena, &target, err) < 0)
+        return -1;
+    rc = pb_request_scope_of(rq, target, ret, err);
+    if (!target)
+        ret->all = false; /* of no process */
+    return rc;
+}
+
+/* A node that asks for its part of a statement says what columns the tables of users have. */
+static void read_columns(struct pb_request *rq, struct pb_query *q)
+{
+    const struct pb_json *columns = pb_json_get(rq->body, "tables");
+
+    if (rq->reach || rq->right < PB_RIGHT_LOOK)
+        return;
+    q->types = pb_json_str(rq->body, "types", NULL);
+    pb_sql_learn(rq->node->sql, columns);
+    if (pb_json_flag(rq->body, "whole", false))
+        q->columns = columns;
+}
+
 static void run(struct pb_request *rq)
 {
     struct pb_scope scope;
@@ -231,22 +323,26 @@ static void run(struct pb_request *rq)
     struct pb_query q = {
         .scope = &scope, .cancelled = rq->gone, .sink = sink, .late = late, .arg = &a};
     struct pb_sql_error err = {.at = -1};
+    struct pb_global_nodes nodes = {0};
     struct pb_sql_done done = {0};
     const char *type = NULL;
+    bool global = is_global(rq);
+    int rc;
 
-    if (read_question(rq, &q, &type, &err.err) < 0 || pb_request_scope(rq, &scope, &err.err) < 0) {
+    if (read_question(rq, &q, &type, &err.err) < 0 ||
+        read_scope(rq, global, &scope, &err.err) < 0) {
         pb_reply_error(rq, &err.err, -1, NULL);
         return;
     }
-    if (scope.all && reads_tables(q.sql))
+    if (scope.all && pb_query_reads_tables(q.sql))
         pb_node_scope_all(rq->node, pb_json_flag(rq->body, "dead", false), rq->arena, &scope);
+    read_columns(rq, &q);
     pb_reply_begin(rq, 200, type);
-    if (pb_sql_run(rq->node->sql, &q, &done, &err) == 0) {
-        if (!pb_json_flag(rq->body, "quiet", false))
-            pb_why_empty(rq->node, &scope, q.sql, &done);
-        finish(rq, &q, &done);
-    } else if (!a.late) {
+    rc = global ? run_global(rq, &q, &done, &nodes, &err)
+                : pb_query_run(rq->node, &q, pb_json_flag(rq->body, "quiet", false), &done, &err);
+    if (rc == 0)
+        finish(rq, &q, &done, &nodes);
+    else if (!a.late)
         fail(rq, &q, &err);
-    }
     pb_buf_finish(&done.notices);
 }

@@ -2,7 +2,7 @@
  * POST /api/stop - ends the node.
  */
 #include "node/http/request.h"
-#include "node/node.h"
+#include "node/parts.h"
 
 static void run(struct pb_request *rq);
 

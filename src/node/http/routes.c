@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "node/http/request.h"
-#include "node/node.h"
+#include "node/parts.h"
 
 #define PB_ROUTE(name) extern const struct pb_route pb_route_##name;
 #include "node/http/routes.def"
@@ -72,8 +72,12 @@ static int check_reach(struct pb_request *rq, const struct pb_scope *s, struct p
 
 int pb_request_scope(struct pb_request *rq, struct pb_scope *ret, struct pb_err *err)
 {
-    const char *target = pb_request_target(rq);
+    return pb_request_scope_of(rq, pb_request_target(rq), ret, err);
+}
 
+int pb_request_scope_of(struct pb_request *rq, const char *target, struct pb_scope *ret,
+                        struct pb_err *err)
+{
     if (target && strcmp(target, "all") == 0)
         target = NULL;
     if (pb_node_scope(rq->node, target, rq->arena, ret, err) < 0 ||
@@ -112,4 +116,20 @@ bool pb_request_flag(struct pb_request *rq, const char *name)
 
     return v && (!*v || strcmp(v, "1") == 0 || strcasecmp(v, "true") == 0 ||
                  strcasecmp(v, "yes") == 0 || strcasecmp(v, "on") == 0);
+}
+
+int pb_request_number(struct pb_request *rq, const char *name, double max, double *ret,
+                      struct pb_err *err)
+{
+    const char *text = pb_http_param(rq->head, name, rq->arena);
+    char *end;
+
+    *ret = 0;
+    if (!text || !*text)
+        return 0;
+    *ret = strtod(text, &end);
+    if (*end || !(*ret >= 0 && *ret <= max))
+        return pb_err_set(err, PB_USAGE, "%s: '%.40s' is no number from 0 to %.0f", name, text,
+                          max);
+    return 0;
 }

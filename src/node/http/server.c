@@ -1,7 +1,6 @@
 #include "node/http/server.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -10,6 +9,7 @@
 
 #include "base/clock.h"
 #include "host/alloc.h"
+#include "host/signals.h"
 #include "node/http/conn.h"
 
 const struct pb_limits pb_server_limits = {
@@ -21,7 +21,7 @@ const struct pb_limits pb_server_limits = {
     .write = 30000,
     .local_write = 300000,
     .guess = 250,
-    .guess_most = 4000,
+    .guess_max = 4000,
 };
 
 /* Removes the name of the Unix socket, unless another node has taken it over. */
@@ -37,17 +37,16 @@ static void remove_name(const struct pb_server *s)
 static int start(struct pb_server *s, struct pb_err *err)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = s};
-    sigset_t all, old;
+    sigset_t before;
     int rc;
 
     s->epoll = epoll_create1(EPOLL_CLOEXEC);
     s->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (s->epoll < 0 || s->wake < 0 || epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->wake, &e) < 0)
         return pb_err_set(err, PB_FAIL, "server: %s", strerror(errno));
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pb_signals_block(&before);
     rc = pthread_create(&s->thread, NULL, pb_server_loop, s);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pb_signals_restore(&before);
     return rc ? pb_err_set(err, PB_FAIL, "server: no thread: %s", strerror(rc)) : 0;
 }
 
@@ -61,6 +60,8 @@ static void release(struct pb_server *s)
     if (s->wake >= 0)
         close(s->wake);
     pb_callers_finish(&s->callers);
+    pb_tls_context_destroy(s->tls);
+    pb_tickets_finish(&s->tickets);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -79,10 +80,11 @@ int pb_server_create_with(struct pb_server **ret, struct pb_node *node,
     for (int i = 0; i < PB_SERVER_LISTENERS; i++)
         s->listeners[i].fd = -1;
     pthread_mutex_init(&s->lock, NULL);
+    pb_tickets_init(&s->tickets);
     gethostname(s->host, sizeof s->host - 1);
     atomic_store(&s->last_ns, pb_clock_ns());
     pb_listeners_inherit(s);
-    if (pb_listener_open_unix(s, socket_path, err) < 0 || start(s, err) < 0) {
+    if ((socket_path && pb_listener_open_unix(s, socket_path, err) < 0) || start(s, err) < 0) {
         release(s);
         return -1;
     }
@@ -108,13 +110,19 @@ void pb_server_destroy(struct pb_server *s)
     release(s);
 }
 
-int pb_server_listen(struct pb_server *s, const char *address, const char *owner, bool no_token,
-                     char *ret_bound, size_t cap, struct pb_err *err)
+int pb_server_ticket(struct pb_server *s, const char *scope, char ret_code[PB_TOKEN_MAX],
+                     struct pb_err *err)
 {
-    struct pb_listen w = {.address = address, .owner = owner, .no_token = no_token,
-                          .token = getenv("PROBING_TOKEN")};
+    enum pb_right right = PB_RIGHT_CONTROL;
+    char own[PB_TOKEN_MAX], hash[PB_SHA256_TEXT];
 
-    return pb_server_open(s, &w, ret_bound, cap, err);
+    while (scope && right > PB_RIGHT_READ && strcmp(scope, pb_right_name(right)) != 0)
+        right--;
+    if (pb_token_own(own, sizeof own, true, err) < 0)
+        return -1;
+    pb_sha256_text(own, strlen(own), hash);
+    explicit_bzero(own, sizeof own);
+    return pb_tickets_add(&s->tickets, hash, right, pb_clock_ns(), ret_code, err);
 }
 
 void pb_server_activity(struct pb_server *s, int *ret_active, uint64_t *ret_last_ns,
@@ -124,7 +132,7 @@ void pb_server_activity(struct pb_server *s, int *ret_active, uint64_t *ret_last
 
     pthread_mutex_lock(&s->lock);
     for (int i = 1; i < PB_SERVER_LISTENERS; i++)
-        n += s->listeners[i].fd >= 0;
+        n += s->listeners[i].fd >= 0 && !s->listeners[i].brief;
     pthread_mutex_unlock(&s->lock);
     *ret_active = atomic_load(&s->active);
     *ret_last_ns = atomic_load(&s->last_ns);

@@ -3,7 +3,18 @@
 #include <string.h>
 
 #include "base/settings.h"
-#include "node/node.h"
+#include "host/json_write.h"
+#include "node/parts.h"
+
+/* Who reads it: where else it stands, it is refused. */
+static const char *whose(const char *name)
+{
+    static const char *const words[] = {
+        [PB_OF_PROCESS] = "process", [PB_OF_NODE] = "node", [PB_OF_BOTH] = "both"};
+    int index = pb_settings_find(name, strlen(name));
+
+    return words[index < 0 ? PB_OF_BOTH : pb_settings_whose(index)];
+}
 
 static void add(struct pb_buf *b, const struct pb_node_value *v)
 {
@@ -14,9 +25,11 @@ static void add(struct pb_buf *b, const struct pb_node_value *v)
     pb_json_key(b, "value");
     pb_json_string(b, v->value);
     pb_json_key(b, "default");
-    pb_json_string(b, v->otherwise);
+    pb_json_string(b, v->default_value);
     pb_json_key(b, "doc");
     pb_json_string(b, v->doc);
+    pb_json_key(b, "of");
+    pb_json_string(b, whose(v->name));
     pb_buf_putc(b, '}');
 }
 
@@ -32,10 +45,10 @@ static size_t defaults(struct pb_arena *a, const char *key, struct pb_node_value
 
         if (key && i != only)
             continue;
-        pb_settings_format(i, pb_setting_list[i].otherwise, value);
+        pb_settings_format(i, pb_setting_list[i].default_value, value);
         all[n].name = pb_setting_list[i].name;
         all[n].doc = pb_setting_list[i].doc;
-        all[n].value = all[n].otherwise = pb_arena_strdup(a, value);
+        all[n].value = all[n].default_value = pb_arena_strdup(a, value);
         n++;
     }
     *ret = all;

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "host/signals.h"
 #include "node/http/conn.h"
 
 /* More bytes of the request behind those in c->in; -1 when none come in time. */
@@ -18,8 +18,8 @@ static int receive(struct pb_conn *c, size_t head_end)
     if (c->at == c->len)
         c->at = c->len = head_end;
     for (;;) {
-        ssize_t n = recv(c->fd, c->in + c->len, sizeof c->in - c->len, 0);
-        struct pollfd in = {.fd = c->fd, .events = POLLIN};
+        ssize_t n = pb_stream_recv(&c->io, c->in + c->len, sizeof c->in - c->len);
+        struct pollfd in = {.fd = c->io.fd, .events = pb_stream_events(&c->io, POLLIN)};
 
         if (n > 0) {
             c->len += (size_t)n;
@@ -138,7 +138,7 @@ static void answer(struct pb_conn *c)
             /* A stream without its end: the reader must not take it for whole. */
             struct linger now = {.l_onoff = 1};
 
-            setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+            setsockopt(c->io.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
             atomic_store(&c->gone, true);
         }
     }
@@ -165,14 +165,13 @@ static void *run(void *arg)
 
 int pb_conn_answer(struct pb_conn *c)
 {
-    sigset_t all, old;
+    sigset_t before;
     int rc;
 
     /* Signals are for the thread that started the server. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pb_signals_block(&before);
     rc = pthread_create(&c->thread, NULL, run, c);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pb_signals_restore(&before);
     return rc ? -1 : 0;
 }
 

@@ -96,8 +96,8 @@ bool pb_cgroup_mounts_read(struct pb_cgroup_mounts *m)
 }
 
 /* The folder of a group, "" when it lies outside of what is mounted here. */
-static void place(char ret[2 * PB_CGROUP_PATH], const struct pb_cgroup_mounts *m,
-                  enum pb_cgroup_tree tree, const char *group)
+static void group_folder(char ret[2 * PB_CGROUP_PATH], const struct pb_cgroup_mounts *m,
+                         enum pb_cgroup_tree tree, const char *group)
 {
     const char *root = m->tree[tree].root;
     size_t len = strcmp(root, "/") == 0 ? 0 : strlen(root);
@@ -127,21 +127,21 @@ static void parse_line(struct pb_cgroup *g, const struct pb_cgroup_mounts *m, co
     memcpy(group, path + 1, strcspn(path + 1, "\n"));
     group[strcspn(path + 1, "\n")] = '\0';
     if (has_word(list + 1, len, "memory")) {
-        place(g->memory, m, PB_CGROUP_MEMORY, group);
+        group_folder(g->memory, m, PB_CGROUP_MEMORY, group);
         snprintf(g->name, sizeof g->name, "%s", group);
     }
     if (has_word(list + 1, len, "cpu"))
-        place(g->cpu, m, PB_CGROUP_CPU, group);
+        group_folder(g->cpu, m, PB_CGROUP_CPU, group);
     if (len)
         return;
     /* Where both versions are mounted, version 1 has the controllers. */
     if (!m->tree[PB_CGROUP_MEMORY].at[0]) {
-        place(g->memory, m, PB_CGROUP_V2, group);
+        group_folder(g->memory, m, PB_CGROUP_V2, group);
         g->memory_v2 = true;
         snprintf(g->name, sizeof g->name, "%s", group);
     }
     if (!m->tree[PB_CGROUP_CPU].at[0]) {
-        place(g->cpu, m, PB_CGROUP_V2, group);
+        group_folder(g->cpu, m, PB_CGROUP_V2, group);
         g->cpu_v2 = true;
     }
 }
@@ -190,8 +190,8 @@ static void limit_cpu(struct pb_cgroup *g, const char *folder)
 }
 
 /* From the group up to the mount point: the tightest limit counts. */
-static void climb(struct pb_cgroup *g, const char *folder, const char *top,
-                  void (*limit)(struct pb_cgroup *g, const char *folder))
+static void find_limits(struct pb_cgroup *g, const char *folder, const char *top,
+                        void (*limit)(struct pb_cgroup *g, const char *folder))
 {
     char path[2 * PB_CGROUP_PATH];
 
@@ -210,10 +210,10 @@ bool pb_cgroup_of(struct pb_cgroup *g, const struct pb_cgroup_mounts *m, pid_t p
         !pb_cgroup_parse(g, m, text))
         return false;
     if (g->memory[0])
-        climb(g, g->memory, m->tree[g->memory_v2 ? PB_CGROUP_V2 : PB_CGROUP_MEMORY].at,
-              limit_memory);
+        find_limits(g, g->memory, m->tree[g->memory_v2 ? PB_CGROUP_V2 : PB_CGROUP_MEMORY].at,
+                    limit_memory);
     if (g->cpu[0])
-        climb(g, g->cpu, m->tree[g->cpu_v2 ? PB_CGROUP_V2 : PB_CGROUP_CPU].at, limit_cpu);
+        find_limits(g, g->cpu, m->tree[g->cpu_v2 ? PB_CGROUP_V2 : PB_CGROUP_CPU].at, limit_cpu);
     return true;
 }
 

@@ -26,7 +26,7 @@ struct pb_cgroup_mounts {
 };
 
 struct pb_cgroup {
-    char name[PB_CGROUP_PATH]; /* as the process's own tree has it */
+    char name[PB_CGROUP_PATH]; /* the group's name in the process's own tree */
     char memory[2 * PB_CGROUP_PATH], cpu[2 * PB_CGROUP_PATH]; /* folders, or "" */
     bool memory_v2, cpu_v2;
     uint64_t memory_max; /* bytes; UINT64_MAX for none */

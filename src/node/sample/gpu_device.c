@@ -1,8 +1,8 @@
 #include <stdio.h>
 
-#include "node/sample/columns.h"
 #include "node/sample/nvml.h"
 #include "node/sample/procfile.h"
+#include "node/sample/sampler.h"
 
 #define COLUMNS(X)                                                                                \
     X(timestamp, TIME, "", "when the row was made")                                               \
@@ -29,17 +29,15 @@
     X(remap_failed, BOOL, "", "a row could not be replaced")                                      \
     PB_SAMPLE_OF_MACHINE(X)
 
-PB_SAMPLE_COLUMNS(COLUMNS);
+PB_TABLE_COLUMNS(COLUMNS);
 
 static int start(void *state, struct pb_err *err);
 static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ring);
 static void stop(void *state);
 
 const struct pb_sampler pb_sampler_gpu_device = {
-    .ring = {.name = "gpu.device",
-             .doc = "the GPUs of the machine: what they are, about once a minute",
-             .columns = columns,
-             .ncolumns = NCOLUMNS,
+    .ring = {PB_TABLE_SPEC("gpu.device",
+                           "the GPUs of the machine: what they are, about once a minute"),
              .rows = 1024,
              .flags = PB_RING_SHARED},
     .every_s = 60,

@@ -1,19 +1,19 @@
 #include <string.h>
 
-#include "node/sample/columns.h"
 #include "node/sample/nvml.h"
 #include "node/sample/procfile.h"
+#include "node/sample/sampler.h"
 
 #define COLUMNS(X)                                                                                \
     X(timestamp, TIME, "", "when the row was made")                                               \
     X(device, INT, "", "number of the GPU, as nvidia-smi has it")                                 \
     X(uuid, NAME, "", "identity of the GPU")                                                      \
     X(memory_used_mb, REAL, "MB", "GPU memory of the process")                                    \
-    X(sm_util, REAL, "%", "time in which its kernels ran, where the driver tells")                \
-    X(mem_util, REAL, "%", "time in which it used the GPU's memory")                              \
+    X(sm_util, REAL, "%", "time in which the process's kernels ran, where the driver tells")      \
+    X(mem_util, REAL, "%", "time in which the process used the GPU's memory")                     \
     PB_SAMPLE_OF_PROCESS(X)
 
-PB_SAMPLE_COLUMNS(COLUMNS);
+PB_TABLE_COLUMNS(COLUMNS);
 
 enum { PROCESSES_MAX = 512, SAMPLES_MAX = 1024 };
 
@@ -30,10 +30,8 @@ static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ri
 static void stop(void *state);
 
 const struct pb_sampler pb_sampler_gpu_process = {
-    .ring = {.name = "gpu.process",
-             .doc = "processes that use a GPU and how much of its memory, once an interval",
-             .columns = columns,
-             .ncolumns = NCOLUMNS,
+    .ring = {PB_TABLE_SPEC("gpu.process",
+                           "processes that use a GPU and how much of its memory, once an interval"),
              .rows = 8192,
              .flags = PB_RING_SHARED},
     .every_s = 1,

@@ -1,9 +1,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/sample/columns.h"
 #include "node/sample/nvml.h"
 #include "node/sample/procfile.h"
+#include "node/sample/sampler.h"
 
 #define COLUMNS(X)                                                                                \
     X(timestamp, TIME, "", "when the row was made")                                               \
@@ -11,14 +11,14 @@
     X(uuid, NAME, "", "identity of the GPU")                                                      \
     X(name, NAME, "", "product")                                                                  \
     X(gpu_util, REAL, "%", "time in which any kernel ran; says nothing about how much of the GPU")\
-    X(mem_util, REAL, "%", "time in which its memory was read or written")                        \
+    X(mem_util, REAL, "%", "time in which the GPU's memory was read or written")                  \
     X(memory_used_mb, REAL, "MB", "GPU memory in use")                                            \
     X(memory_total_mb, REAL, "MB", "GPU memory")                                                  \
     X(power_w, REAL, "W", "power drawn")                                                          \
     X(power_limit_w, REAL, "W", "power that it may draw")                                         \
-    X(temperature_c, REAL, "C", "of the GPU")                                                     \
-    X(memory_c, REAL, "C", "of its memory")                                                       \
-    X(sm_clock_mhz, INT, "MHz", "clock")                                                          \
+    X(temperature_c, REAL, "C", "temperature of the GPU")                                         \
+    X(memory_c, REAL, "C", "temperature of the GPU's memory")                                     \
+    X(sm_clock_mhz, INT, "MHz", "clock of the multiprocessors")                                   \
     X(mem_clock_mhz, INT, "MHz", "memory clock")                                                  \
     X(throttle, NAME, "", "why the clocks are not higher, a list; none when nothing holds them")  \
     X(pcie_rx_mb_s, REAL, "MB/s", "to the GPU over PCIe")                                         \
@@ -30,17 +30,17 @@
     X(tensor_pct, REAL, "%", "time in which tensor cores worked")                                 \
     X(dram_pct, REAL, "%", "memory bandwidth used, of the most there could be")                   \
     X(ecc_corrected, INT, "", "memory errors corrected since the driver was loaded")              \
-    X(ecc_uncorrected, INT, "", "memory errors not corrected since then")                         \
+    X(ecc_uncorrected, INT, "", "memory errors not corrected since the driver was loaded")        \
     X(xid, INT, "", "last critical error that the driver reported while the node looked on")      \
     PB_SAMPLE_OF_MACHINE(X)
 
-PB_SAMPLE_COLUMNS(COLUMNS);
+PB_TABLE_COLUMNS(COLUMNS);
 
 enum { PCIE_RX, PCIE_TX, NVLINK_RX, NVLINK_TX, MEMORY_C, NFIELDS };
 
 static const struct {
     unsigned id, column;
-    double unit; /* of a counter; 0: the value itself */
+    double unit; /* a counter's unit; 0: the value itself */
 } fields[NFIELDS] = {
     [PCIE_RX] = {PB_NVML_FIELD_PCIE_RX_BYTES, AT_pcie_rx_mb_s, PB_SAMPLE_MB},
     [PCIE_TX] = {PB_NVML_FIELD_PCIE_TX_BYTES, AT_pcie_tx_mb_s, PB_SAMPLE_MB},
@@ -80,10 +80,8 @@ static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ri
 static void stop(void *state);
 
 const struct pb_sampler pb_sampler_gpu_utilization = {
-    .ring = {.name = "gpu.utilization",
-             .doc = "use, memory, power, clocks and traffic of each GPU, once an interval",
-             .columns = columns,
-             .ncolumns = NCOLUMNS,
+    .ring = {PB_TABLE_SPEC("gpu.utilization",
+                           "use, memory, power, clocks and traffic of each GPU, once an interval"),
              .rows = 8192,
              .flags = PB_RING_SHARED},
     .every_s = 1,
@@ -142,7 +140,7 @@ static void stop(void *state)
     pb_nvml_close(n);
 }
 
-static void take_events(struct state *s)
+static void read_events(struct state *s)
 {
     struct pb_nvml *n = &s->nvml;
     struct pb_nvml_event e;
@@ -283,7 +281,7 @@ static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ri
     struct pb_nvml *n = &s->nvml;
     union pb_cell row[NCOLUMNS];
 
-    take_events(s);
+    read_events(s);
     for (unsigned i = 0; i < n->ndevices; i++) {
         struct pb_nvml_gpu *g = n->devices[i].gpu;
 

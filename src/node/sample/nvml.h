@@ -88,7 +88,7 @@ struct pb_nvml_process_sample {
 struct pb_nvml_field {
     unsigned id, scope;
     long long time_us, latency_us;
-    int type; /* of value: 0 double, 1 unsigned, 2 and 3 64 bits, 4 signed 64, 5 signed, 6 short */
+    int type; /* value: 0 double, 1 unsigned, 2 and 3 64 bits, 4 signed 64, 5 signed, 6 short */
     int error;
     union {
         double d;

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "host/proc.h"
 #include "node/sample/procfile.h"
 #include "store/format.h"
@@ -46,18 +47,16 @@ static int write_meta(const struct pb_own_store *s, const char *host, const char
     struct pb_buf b = PB_BUF_INIT;
     char boot[64] = "", exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    struct timespec now;
     int rc;
 
     exe[n > 0 ? n : 0] = '\0';
-    clock_gettime(CLOCK_REALTIME, &now);
     if (pb_sample_file(boot, sizeof boot, "/proc/sys/kernel/random/boot_id") > 0)
         boot[strcspn(boot, "\n")] = '\0';
     pb_buf_printf(&b, "format=%d\nrole=node\npid=%d\nstart=%llu\nuid=%u\nppid=%d\n", PB_RING_MAJOR,
                   (int)getpid(), (unsigned long long)pb_home_start_time(0), (unsigned)geteuid(),
                   (int)getppid());
     pb_buf_printf(&b, "started_ns=%lld\n",
-                  (long long)now.tv_sec * 1000000000 + (long long)now.tv_nsec);
+                  (long long)pb_clock_wall_ns());
     add(&b, "boot_id", boot);
     add(&b, "host", host);
     add(&b, "data", data_dir ? data_dir : "");

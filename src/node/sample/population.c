@@ -8,10 +8,10 @@
 
 #include "host/alloc.h"
 #include "host/proc.h"
+#include "host/python/detect.h"
+#include "host/rank.h"
 #include "node/sample/procfile.h"
 #include "node/sample/tasks.h"
-#include "unwind/processes.h"
-#include "unwind/python/detect.h"
 
 #define SECOND 1000000000ull
 #define LIST_NS (2 * SECOND)
@@ -122,7 +122,7 @@ static void add(struct pb_population *p, pid_t pid)
     }
     if (!read_stat(&stat, pid))
         return;
-    pb_process_rank(pid, &scratch, &rank, &world);
+    pb_rank_read(pid, &scratch, &rank, &world);
     pb_arena_finish(&scratch);
     x->sampled = (struct pb_sampled){
         .pid = pid,
@@ -135,8 +135,8 @@ static void add(struct pb_population *p, pid_t pid)
 }
 
 /* What is known of a pid, asked anew when it is time. */
-static struct known judge(struct pb_population *p, pid_t pid, const struct known *old,
-                          uint64_t now_ns)
+static struct known examine(struct pb_population *p, pid_t pid, const struct known *old,
+                            uint64_t now_ns)
 {
     struct known k = {.pid = pid, .first_ns = now_ns};
     struct process *x;
@@ -173,9 +173,9 @@ static void list(struct pb_population *p, uint64_t now_ns)
     for (int i = 0; i < n; i++) {
         while (old < p->nknown && p->known[old].pid < pids[i])
             old++;
-        known[i] = judge(p, pids[i],
-                         old < p->nknown && p->known[old].pid == pids[i] ? &p->known[old] : NULL,
-                         now_ns);
+        known[i] = examine(p, pids[i],
+                           old < p->nknown && p->known[old].pid == pids[i] ? &p->known[old] : NULL,
+                           now_ns);
         if (known[i].python)
             add(p, pids[i]);
     }
@@ -234,7 +234,7 @@ const struct pb_sampled *pb_population_processes(const struct pb_population *p, 
     return p->out;
 }
 
-size_t pb_population_left_out(const struct pb_population *p)
+size_t pb_population_omitted(const struct pb_population *p)
 {
     return p->left_out;
 }

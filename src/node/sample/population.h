@@ -13,7 +13,7 @@
 #ifndef PB_NODE_SAMPLE_POPULATION_H
 #define PB_NODE_SAMPLE_POPULATION_H
 
-#include "node/sampler.h"
+#include "node/sample/sampler.h"
 
 struct pb_population;
 
@@ -24,6 +24,6 @@ void pb_population_read(struct pb_population *p, uint64_t mono_ns);
 /* In the order they were found; valid until the next round. */
 const struct pb_sampled *pb_population_processes(const struct pb_population *p, size_t *ret_n);
 /* Python processes that were too many. */
-size_t pb_population_left_out(const struct pb_population *p);
+size_t pb_population_omitted(const struct pb_population *p);
 
 #endif

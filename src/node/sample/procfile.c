@@ -158,22 +158,6 @@ bool pb_sample_parse_stat(struct pb_sample_stat *ret, const char *text)
     return true;
 }
 
-const char *pb_sample_state(char state)
-{
-    switch (state) {
-    case 'R':
-        return "running";
-    case 'D':
-        return "disk";
-    case 'T':
-        return "stopped";
-    case 't':
-        return "traced";
-    default:
-        return "waiting";
-    }
-}
-
 void pb_sample_row(union pb_cell *cells, const struct pb_sampler *s,
                    const struct pb_sample_tick *t)
 {

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "node/sampler.h"
+#include "node/sample/sampler.h"
 
 /* What MB means in every table. */
 #define PB_SAMPLE_MB 1048576.0
@@ -35,9 +35,6 @@ bool pb_sample_number(uint64_t *ret, const char *fmt, ...) __attribute__((format
 bool pb_scan_decimal(const char **at, double *ret);
 
 bool pb_sample_parse_stat(struct pb_sample_stat *ret, const char *text);
-
-/* A state letter as people say it. */
-const char *pb_sample_state(char state);
 
 /* All cells NULL but the first, which is the time. */
 void pb_sample_row(union pb_cell *cells, const struct pb_sampler *s,

@@ -2,8 +2,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "node/sample/columns.h"
 #include "node/sample/procfile.h"
+#include "node/sample/sampler.h"
 
 #define COLUMNS(X)                                                                                \
     X(timestamp, TIME, "", "when the row was made")                                               \
@@ -17,7 +17,7 @@
     X(in_flight, INT, "", "requests under way")                                                   \
     PB_SAMPLE_OF_MACHINE(X)
 
-PB_SAMPLE_COLUMNS(COLUMNS);
+PB_TABLE_COLUMNS(COLUMNS);
 
 /* As /proc/diskstats has them behind the name; a sector is 512 bytes always. */
 enum { READS, READS_MERGED, READ_SECTORS, READ_MS, WRITES, WRITES_MERGED, WRITE_SECTORS, WRITE_MS,
@@ -42,10 +42,9 @@ static int start(void *state, struct pb_err *err);
 static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ring);
 
 const struct pb_sampler pb_sampler_system_disk = {
-    .ring = {.name = "system.disk",
-             .doc = "disks of the machine: a row while one is used, and one when that stops",
-             .columns = columns,
-             .ncolumns = NCOLUMNS,
+    .ring = {PB_TABLE_SPEC("system.disk",
+                           "disks of the machine: a row while one is used, and one when that "
+                           "stops"),
              .rows = 4096,
              .flags = PB_RING_SHARED},
     .every_s = 1,
@@ -115,8 +114,8 @@ static void add_row(struct disk *d, const uint64_t now[NCOUNTERS], const struct 
     pb_ring_append(ring, row);
 }
 
-static void take_line(struct state *s, const char *line, const struct pb_sample_tick *t,
-                      struct pb_ring *ring)
+static void parse_line(struct state *s, const char *line, const struct pb_sample_tick *t,
+                       struct pb_ring *ring)
 {
     const char *at = line, *name;
     uint64_t now[NCOUNTERS];
@@ -153,7 +152,7 @@ static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ri
     if (pb_sample_file(s->text, sizeof s->text, "/proc/diskstats") <= 0)
         return;
     while (line && *line) {
-        take_line(s, line, t, ring);
+        parse_line(s, line, t, ring);
         line = strchr(line, '\n');
         line = line ? line + 1 : NULL;
     }

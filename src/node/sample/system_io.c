@@ -1,17 +1,17 @@
-#include "node/sample/columns.h"
 #include "node/sample/procfile.h"
+#include "node/sample/sampler.h"
 
 #define COLUMNS(X)                                                                                \
     X(timestamp, TIME, "", "when the row was made")                                               \
     X(read_mb_s, REAL, "MB/s", "read from disks")                                                 \
     X(write_mb_s, REAL, "MB/s", "sent to disks")                                                  \
     X(asked_read_mb_s, REAL, "MB/s", "asked for by system calls, cached files and pipes included")\
-    X(asked_write_mb_s, REAL, "MB/s", "given to system calls, likewise")                          \
+    X(asked_write_mb_s, REAL, "MB/s", "given to system calls, cached files and pipes included")   \
     X(reads_s, REAL, "1/s", "reading system calls")                                               \
     X(writes_s, REAL, "1/s", "writing system calls")                                              \
     PB_SAMPLE_OF_PROCESS(X)
 
-PB_SAMPLE_COLUMNS(COLUMNS);
+PB_TABLE_COLUMNS(COLUMNS);
 
 #define COUNTERS(X)                                                                               \
     X(read_mb_s, "read_bytes", PB_SAMPLE_MB)                                                      \
@@ -44,11 +44,9 @@ struct state {
 static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ring);
 
 const struct pb_sampler pb_sampler_system_io = {
-    .ring = {.name = "system.io",
-             .doc = "reading and writing of each Python process: a row while there is any, and one "
-                    "when it stops",
-             .columns = columns,
-             .ncolumns = NCOLUMNS,
+    .ring = {PB_TABLE_SPEC("system.io",
+                           "reading and writing of each Python process: a row while there is "
+                           "any, and one when it stops"),
              .rows = 8192,
              .flags = PB_RING_SHARED},
     .every_s = 1,

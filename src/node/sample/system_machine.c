@@ -1,29 +1,30 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "node/sample/columns.h"
 #include "node/sample/procfile.h"
+#include "node/sample/sampler.h"
 
 #define COLUMNS(X)                                                                                \
     X(timestamp, TIME, "", "when the row was made")                                               \
     X(cpus, INT, "", "processors")                                                                \
     X(cpu_pct, REAL, "%", "share of all processors that worked")                                  \
-    X(user_pct, REAL, "%", "of it in programs")                                                   \
-    X(system_pct, REAL, "%", "of it in the kernel, interrupts included")                          \
+    X(user_pct, REAL, "%", "share of all processors that worked in programs")                     \
+    X(system_pct, REAL, "%",                                                                      \
+      "share of all processors that worked in the kernel, interrupts included")                   \
     X(iowait_pct, REAL, "%", "idle while something waited for a disk")                            \
     X(steal_pct, REAL, "%", "taken by other virtual machines")                                    \
     X(load_1, REAL, "", "load average of a minute")                                               \
-    X(load_5, REAL, "", "of five")                                                                \
-    X(load_15, REAL, "", "of fifteen")                                                            \
+    X(load_5, REAL, "", "load average of five minutes")                                           \
+    X(load_15, REAL, "", "load average of fifteen minutes")                                       \
     X(threads, INT, "", "threads of the whole machine")                                           \
     X(memory_total_mb, REAL, "MB", "main memory")                                                 \
     X(memory_available_mb, REAL, "MB", "what programs can still have without swapping")           \
     X(memory_used_mb, REAL, "MB", "total less available")                                         \
     X(swap_total_mb, REAL, "MB", "swap space")                                                    \
-    X(swap_used_mb, REAL, "MB", "of it used")                                                     \
+    X(swap_used_mb, REAL, "MB", "swap space used")                                                \
     PB_SAMPLE_OF_MACHINE(X)
 
-PB_SAMPLE_COLUMNS(COLUMNS);
+PB_TABLE_COLUMNS(COLUMNS);
 
 enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, NTIMES };
 
@@ -34,10 +35,8 @@ struct state {
 static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ring);
 
 const struct pb_sampler pb_sampler_system_machine = {
-    .ring = {.name = "system.machine",
-             .doc = "processors, load, memory and swap of the machine, once an interval",
-             .columns = columns,
-             .ncolumns = NCOLUMNS,
+    .ring = {PB_TABLE_SPEC("system.machine",
+                           "processors, load, memory and swap of the machine, once an interval"),
              .rows = 4096,
              .flags = PB_RING_SHARED},
     .every_s = 1,

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/sample/columns.h"
 #include "node/sample/procfile.h"
+#include "node/sample/sampler.h"
 
 #define COLUMNS(X)                                                                                \
     X(timestamp, TIME, "", "when the row was made")                                               \
@@ -21,7 +21,7 @@
     X(congestion, INT, "", "RDMA: ticks in which data waited for credits, since the last look")   \
     PB_SAMPLE_OF_MACHINE(X)
 
-PB_SAMPLE_COLUMNS(COLUMNS);
+PB_TABLE_COLUMNS(COLUMNS);
 
 enum { RX_BYTES, TX_BYTES, RX_PACKETS, TX_PACKETS, RX_ERRORS, TX_ERRORS, RX_DROPS, TX_DROPS,
        RETRANSMITS, CONGESTION, NCOUNTERS };
@@ -49,11 +49,9 @@ struct state {
 static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ring);
 
 const struct pb_sampler pb_sampler_system_net = {
-    .ring = {.name = "system.net",
-             .doc = "network interfaces and RDMA ports: a row while one is used, and one when that "
-                    "stops",
-             .columns = columns,
-             .ncolumns = NCOLUMNS,
+    .ring = {PB_TABLE_SPEC("system.net",
+                           "network interfaces and RDMA ports: a row while one is used, and one "
+                           "when that stops"),
              .rows = 4096,
              .flags = PB_RING_SHARED},
     .every_s = 1,
@@ -78,8 +76,8 @@ static struct port *find(struct state *s, const char *name, bool rdma)
 }
 
 /* An Ethernet driver counts no retransmits: columns from `counters` on stay NULL. */
-static void take(struct port *p, const uint64_t *now, int counters,
-                 const struct pb_sample_tick *t, struct pb_ring *ring)
+static void append_row(struct port *p, const uint64_t *now, int counters,
+                       const struct pb_sample_tick *t, struct pb_ring *ring)
 {
     union pb_cell row[NCOLUMNS];
     bool moved = false;
@@ -106,8 +104,8 @@ static void take(struct port *p, const uint64_t *now, int counters,
 }
 
 /* "  eth0: bytes packets errs drop fifo frame compressed multicast bytes packets errs drop …" */
-static void take_line(struct state *s, const char *line, const struct pb_sample_tick *t,
-                      struct pb_ring *ring)
+static void parse_line(struct state *s, const char *line, const struct pb_sample_tick *t,
+                       struct pb_ring *ring)
 {
     static const int order[] = {RX_BYTES, RX_PACKETS, RX_ERRORS, RX_DROPS, -1, -1, -1, -1,
                                 TX_BYTES, TX_PACKETS, TX_ERRORS, TX_DROPS};
@@ -129,7 +127,7 @@ static void take_line(struct state *s, const char *line, const struct pb_sample_
     }
     p = strcmp(text, "lo") == 0 ? NULL : find(s, text, false);
     if (p)
-        take(p, now, RETRANSMITS, t, ring);
+        append_row(p, now, RETRANSMITS, t, ring);
 }
 
 static uint64_t counter(const char *port, const char *name)
@@ -139,7 +137,7 @@ static uint64_t counter(const char *port, const char *name)
     return pb_sample_number(&v, "/sys/class/infiniband/%s/%s", port, name) ? v : 0;
 }
 
-static void take_rdma(struct port *p, const struct pb_sample_tick *t, struct pb_ring *ring)
+static void read_rdma_port(struct port *p, const struct pb_sample_tick *t, struct pb_ring *ring)
 {
     char path[NAME_MAX_ + 16];
     size_t device = strcspn(p->name, ":");
@@ -161,7 +159,7 @@ static void take_rdma(struct port *p, const struct pb_sample_tick *t, struct pb_
                        counter(path, "hw_counters/out_of_sequence") +
                        counter(path, "hw_counters/roce_adp_retrans");
     now[CONGESTION] = counter(path, "counters/port_xmit_wait");
-    take(p, now, NCOUNTERS, t, ring);
+    append_row(p, now, NCOUNTERS, t, ring);
 }
 
 static void find_ports(struct state *s, const char *device)
@@ -208,13 +206,13 @@ static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ri
     if (pb_sample_file(s->text, sizeof s->text, "/proc/net/dev") <= 0)
         line = NULL;
     while (line && *line) {
-        take_line(s, line, t, ring);
+        parse_line(s, line, t, ring);
         line = strchr(line, '\n');
         line = line ? line + 1 : NULL;
     }
     find_rdma(s, t->mono_ns);
     for (size_t i = 0; i < s->n; i++) {
         if (s->ports[i].rdma)
-            take_rdma(&s->ports[i], t, ring);
+            read_rdma_port(&s->ports[i], t, ring);
     }
 }

@@ -1,22 +1,22 @@
 #include <string.h>
 
-#include "node/sample/columns.h"
 #include "node/sample/procfile.h"
+#include "node/sample/sampler.h"
 
 #define COLUMNS(X)                                                                                \
     X(timestamp, TIME, "", "when the row was made")                                               \
     X(resource, NAME, "", "cpu, memory, io")                                                      \
-    X(some_avg10, REAL, "%", "time in which something waited for it, over 10 s")                  \
-    X(some_avg60, REAL, "%", "over a minute")                                                     \
-    X(some_avg300, REAL, "%", "over five minutes")                                                \
-    X(some_ms, REAL, "ms", "that time since the last look")                                       \
-    X(full_avg10, REAL, "%", "time in which everything waited for it, over 10 s")                 \
-    X(full_avg60, REAL, "%", "over a minute")                                                     \
-    X(full_avg300, REAL, "%", "over five minutes")                                                \
-    X(full_ms, REAL, "ms", "that time since the last look")                                       \
+    X(some_avg10, REAL, "%", "time in which something waited, over 10 s")                         \
+    X(some_avg60, REAL, "%", "time in which something waited, over a minute")                     \
+    X(some_avg300, REAL, "%", "time in which something waited, over five minutes")                \
+    X(some_ms, REAL, "ms", "time in which something waited, since the last look")                 \
+    X(full_avg10, REAL, "%", "time in which everything waited, over 10 s")                        \
+    X(full_avg60, REAL, "%", "time in which everything waited, over a minute")                    \
+    X(full_avg300, REAL, "%", "time in which everything waited, over five minutes")               \
+    X(full_ms, REAL, "ms", "time in which everything waited, since the last look")                \
     PB_SAMPLE_OF_MACHINE(X)
 
-PB_SAMPLE_COLUMNS(COLUMNS);
+PB_TABLE_COLUMNS(COLUMNS);
 
 static const char *const resources[] = {"cpu", "memory", "io"};
 
@@ -31,11 +31,9 @@ static int start(void *state, struct pb_err *err);
 static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ring);
 
 const struct pb_sampler pb_sampler_system_pressure = {
-    .ring = {.name = "system.pressure",
-             .doc = "how much the machine's programs wait for CPU, memory and disks: a row when it "
-                    "changes",
-             .columns = columns,
-             .ncolumns = NCOLUMNS,
+    .ring = {PB_TABLE_SPEC("system.pressure",
+                           "how much the machine's programs wait for CPU, memory and disks: a "
+                           "row when it changes"),
              .rows = 4096,
              .flags = PB_RING_SHARED},
     .every_s = 1,
@@ -65,7 +63,7 @@ static bool scan_percent(const char *line, const char *key, double *ret)
 }
 
 /* One line, "some avg10=0.00 avg60=0.00 avg300=0.00 total=0", into four columns. */
-static void take_line(const char *line, union pb_cell *cells, uint64_t *total_us, bool first)
+static void parse_line(const char *line, union pb_cell *cells, uint64_t *total_us, bool first)
 {
     const char *at = strstr(line, "total=");
     uint64_t total;
@@ -96,10 +94,10 @@ static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ri
         memcpy(s->last[i], text, sizeof text);
         pb_sample_row(row, &pb_sampler_system_pressure, t);
         row[AT_resource].name = pb_sample_name(ring, resources[i]);
-        take_line(text, &row[AT_some_avg10], &s->some_us[i], t->seconds <= 0);
+        parse_line(text, &row[AT_some_avg10], &s->some_us[i], t->seconds <= 0);
         full = strstr(text, "full ");
         if (full)
-            take_line(full, &row[AT_full_avg10], &s->full_us[i], t->seconds <= 0);
+            parse_line(full, &row[AT_full_avg10], &s->full_us[i], t->seconds <= 0);
         pb_ring_append(ring, row);
     }
 }

@@ -1,6 +1,6 @@
 #include "host/proc.h"
-#include "node/sample/columns.h"
 #include "node/sample/procfile.h"
+#include "node/sample/sampler.h"
 
 #define COLUMNS(X)                                                                                \
     X(timestamp, TIME, "", "when the row was made")                                               \
@@ -12,16 +12,14 @@
     X(wchan, NAME, "", "kernel function it waits in")                                             \
     PB_SAMPLE_OF_PROCESS(X)
 
-PB_SAMPLE_COLUMNS(COLUMNS);
+PB_TABLE_COLUMNS(COLUMNS);
 
 static void tick(void *state, const struct pb_sample_tick *t, struct pb_ring *ring);
 
 const struct pb_sampler pb_sampler_system_thread = {
-    .ring = {.name = "system.thread",
-             .doc = "threads of Python processes: a row for each that ran since the last look, "
-                    "and one when it is first seen",
-             .columns = columns,
-             .ncolumns = NCOLUMNS,
+    .ring = {PB_TABLE_SPEC("system.thread",
+                           "threads of Python processes: a row for each that ran since the last "
+                           "look, and one when it is first seen"),
              .rows = 16384,
              .flags = PB_RING_SHARED},
     .every_s = 1,
@@ -45,7 +43,7 @@ static void add_row(struct pb_ring *ring, const struct pb_sample_tick *t,
         if (p->timed)
             row[AT_wait_ms].d = (double)x->wait_ns / 1e6;
     }
-    row[AT_state].name = pb_sample_name(ring, pb_sample_state(stat.state));
+    row[AT_state].name = pb_sample_name(ring, pb_proc_state_name(stat.state));
     if (stat.state != 'R') {
         pb_proc_wchan(wchan, sizeof wchan, p->pid, x->tid);
         row[AT_wchan].name = pb_sample_name(ring, wchan[0] ? wchan : NULL);

@@ -12,7 +12,7 @@
 #ifndef PB_NODE_SAMPLE_TASKS_H
 #define PB_NODE_SAMPLE_TASKS_H
 
-#include "node/sampler.h"
+#include "node/sample/sampler.h"
 
 struct pb_tasks {
     struct pb_sampled_thread *v; /* by tid */

@@ -104,7 +104,7 @@ static bool refuse_table(struct tree *t, const struct level *l)
 }
 
 /* Takes a text; what it stands for goes to buf, cut. Names are compared, so escapes may stay. */
-static void take_text(struct tree *t, char *buf, size_t cap)
+static void read_text(struct tree *t, char *buf, size_t cap)
 {
     size_t n = 0;
 
@@ -135,26 +135,26 @@ static char *cell_of(struct level *l, size_t *ret_cap)
                                                                                      : NULL;
 }
 
-static void take_string(struct tree *t, struct level *l)
+static void read_string(struct tree *t, struct level *l)
 {
     char ignored[CELL], *cell;
     size_t cap;
 
     if (l->object && l->is_key) {
-        take_text(t, l->key, sizeof l->key);
+        read_text(t, l->key, sizeof l->key);
         return;
     }
     cell = l->object ? cell_of(l, &cap) : NULL;
     if (cell)
-        take_text(t, cell, cap);
+        read_text(t, cell, cap);
     else
-        take_text(t, ignored, sizeof ignored);
+        read_text(t, ignored, sizeof ignored);
     if (t->depth == 1 && strcmp(l->key, "error_type") == 0)
         t->not_select = strcmp(ignored, "not implemented") == 0;
 }
 
 /* A number, true, false or null. */
-static void take_word(struct tree *t, struct level *l)
+static void read_word(struct tree *t, struct level *l)
 {
     const char *from = t->p;
     unsigned long long at;
@@ -218,7 +218,7 @@ static bool walk(struct tree *t)
                 return false;
             break;
         case '"':
-            take_string(t, l);
+            read_string(t, l);
             break;
         case ':':
         case ',':
@@ -226,7 +226,7 @@ static bool walk(struct tree *t)
             t->p++;
             break;
         default:
-            take_word(t, l);
+            read_word(t, l);
         }
     } while (t->depth > 0);
     return true;
@@ -255,15 +255,15 @@ enum pb_admit pb_admit_tree(const char *json, size_t len, long *ret_at, struct p
 /* Kept by the connection: to plan it each time would take longer than to run it. */
 static int prepare(struct pb_sql *s, struct pb_sql_conn *c)
 {
-    return pb_sql_conn_keep(s, c, &c->parser, "SELECT json_serialize_sql($1::VARCHAR)");
+    return pb_sql_conn_prepare(s, c, &c->parser, "SELECT json_serialize_sql($1::VARCHAR)");
 }
 
 enum pb_admit pb_admit_check(struct pb_sql *s, struct pb_sql_conn *c, const char *sql,
                              long *ret_at, struct pb_err *err)
 {
     const struct pb_duck *d = s->duck;
-    struct duck_chunk *chunk = NULL;
-    struct duck_result r = {{0}, {NULL}};
+    duckdb_data_chunk chunk = NULL;
+    duckdb_result r = {.internal_data = NULL};
     enum pb_admit admit = PB_ADMIT_OTHER;
     bool ran = false;
 
@@ -274,9 +274,11 @@ enum pb_admit pb_admit_check(struct pb_sql *s, struct pb_sql_conn *c, const char
             chunk = d->fetch_chunk(r);
     }
     if (chunk && d->data_chunk_get_size(chunk) == 1) {
-        const struct duck_string *text = d->vector_get_data(d->data_chunk_get_vector(chunk, 0));
+        size_t len;
+        const char *text =
+            pb_duck_text(d->vector_get_data(d->data_chunk_get_vector(chunk, 0)), &len);
 
-        admit = pb_admit_tree(text->len <= 12 ? text->prefix : text->p, text->len, ret_at, err);
+        admit = pb_admit_tree(text, len, ret_at, err);
     } else {
         pb_err_set(err, PB_FAIL, "this statement is refused: the engine cannot show what it is");
     }

@@ -4,7 +4,7 @@
  * Owns: nothing.
  * Threads: any; a connection has one user at a time.
  * Fails: with what is refused, why and where.
- * Not here: our own words (words.h), which only help: an error of theirs opens nothing.
+ * Not here: our own words (rewrite.h), which only help: an error of theirs opens nothing.
  */
 #ifndef PB_NODE_SQL_ADMIT_H
 #define PB_NODE_SQL_ADMIT_H

@@ -8,8 +8,8 @@
 
 #include "node/sql/internal.h"
 
-/* Bytes, or what takes about as long, in one step of up to DUCK_VECTOR_SIZE rows. */
-#define MOST 67108864.0
+/* Bytes, or what takes about as long, in one step of up to PB_DUCK_VECTOR rows. */
+#define WIDTH_MAX 67108864.0
 
 enum { VALUES_MAX = 16 };
 
@@ -52,11 +52,11 @@ static const char *const macros[] = {
 };
 
 /* The first argument as it is, unless the second ones together are too much. */
-static void bound(struct duck_call *info, struct duck_chunk *input, struct duck_vector *output)
+static void bound(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output)
 {
     const struct pb_duck *d = pb_duck();
-    struct duck_vector *given = d->data_chunk_get_vector(input, 0);
-    struct duck_vector *costs = d->data_chunk_get_vector(input, 1);
+    duckdb_vector given = d->data_chunk_get_vector(input, 0);
+    duckdb_vector costs = d->data_chunk_get_vector(input, 1);
     const double *cost = d->vector_get_data(costs);
     const uint64_t *there = d->vector_get_validity(costs);
     size_t n = d->data_chunk_get_size(input);
@@ -65,7 +65,7 @@ static void bound(struct duck_call *info, struct duck_chunk *input, struct duck_
     for (size_t i = 0; i < n; i++)
         if ((!there || there[i / 64] >> (i % 64) & 1) && !(cost[i] <= 0))
             sum += cost[i];
-    if (!(sum <= MOST))
+    if (!(sum <= WIDTH_MAX))
         d->scalar_function_set_error(info, "too long: functions make up to 16 million characters "
                                            "or 1 million elements at a time");
     else
@@ -113,43 +113,44 @@ static double width_of_format(const char *p, const char *end)
     return sum;
 }
 
-static void widths(struct duck_chunk *input, struct duck_vector *output,
+static void widths(duckdb_data_chunk input, duckdb_vector output,
                    double (*width)(const char *p, const char *end))
 {
     const struct pb_duck *d = pb_duck();
-    struct duck_vector *formats = d->data_chunk_get_vector(input, 0);
-    const struct duck_string *text = d->vector_get_data(formats);
+    duckdb_vector formats = d->data_chunk_get_vector(input, 0);
+    const duckdb_string_t *text = d->vector_get_data(formats);
     const uint64_t *there = d->vector_get_validity(formats);
     double *out = d->vector_get_data(output);
     size_t n = d->data_chunk_get_size(input);
 
     for (size_t i = 0; i < n; i++) {
-        const char *p = text[i].len <= 12 ? text[i].prefix : text[i].p;
+        size_t len;
+        const char *p = pb_duck_text(&text[i], &len);
 
-        out[i] = !there || there[i / 64] >> (i % 64) & 1 ? width(p, p + text[i].len) : 0;
+        out[i] = !there || there[i / 64] >> (i % 64) & 1 ? width(p, p + len) : 0;
     }
 }
 
-static void printf_width(struct duck_call *info, struct duck_chunk *input,
-                         struct duck_vector *output)
+static void printf_width(duckdb_function_info info, duckdb_data_chunk input,
+                         duckdb_vector output)
 {
     (void)info;
     widths(input, output, width_of_printf);
 }
 
-static void format_width(struct duck_call *info, struct duck_chunk *input,
-                         struct duck_vector *output)
+static void format_width(duckdb_function_info info, duckdb_data_chunk input,
+                         duckdb_vector output)
 {
     (void)info;
     widths(input, output, width_of_format);
 }
 
-static int add_width(const struct pb_duck *d, struct duck_connection *c, const char *name,
-                     duck_scalar_fn *function)
+static int add_width(const struct pb_duck *d, duckdb_connection c, const char *name,
+                     duckdb_scalar_function_t function)
 {
-    struct duck_scalar_function *f = d->create_scalar_function();
-    struct duck_type *text = d->create_logical_type(DUCK_VARCHAR);
-    struct duck_type *cost = d->create_logical_type(DUCK_DOUBLE);
+    duckdb_scalar_function f = d->create_scalar_function();
+    duckdb_logical_type text = d->create_logical_type(DUCKDB_TYPE_VARCHAR);
+    duckdb_logical_type cost = d->create_logical_type(DUCKDB_TYPE_DOUBLE);
     int rc;
 
     d->scalar_function_set_name(f, name);
@@ -164,10 +165,10 @@ static int add_width(const struct pb_duck *d, struct duck_connection *c, const c
 }
 
 /* A macro has no "and so on": one for each count of values. */
-static int add_formats(const struct pb_duck *d, struct duck_connection *c, const char *name)
+static int add_formats(const struct pb_duck *d, duckdb_connection c, const char *name)
 {
     struct pb_buf b = PB_BUF_INIT;
-    struct duck_result r;
+    duckdb_result r;
     int rc;
 
     pb_buf_printf(&b, "CREATE MACRO %s", name);
@@ -187,13 +188,13 @@ static int add_formats(const struct pb_duck *d, struct duck_connection *c, const
     return rc;
 }
 
-int pb_sql_bounds_register(struct pb_sql *s, struct duck_connection *c)
+int pb_sql_bounds_register(struct pb_sql *s, duckdb_connection c)
 {
     const struct pb_duck *d = s->duck;
-    struct duck_scalar_function *f = d->create_scalar_function();
-    struct duck_type *count = d->create_logical_type(DUCK_BIGINT);
-    struct duck_type *cost = d->create_logical_type(DUCK_DOUBLE);
-    struct duck_result r;
+    duckdb_scalar_function f = d->create_scalar_function();
+    duckdb_logical_type count = d->create_logical_type(DUCKDB_TYPE_BIGINT);
+    duckdb_logical_type cost = d->create_logical_type(DUCKDB_TYPE_DOUBLE);
+    duckdb_result r;
     int rc;
 
     d->scalar_function_set_name(f, "probing_bound");

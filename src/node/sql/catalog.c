@@ -5,46 +5,18 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "host/alloc.h"
-#include "node/sampler.h"
+#include "node/sql/elsewhere.h"
 #include "node/sql/internal.h"
 #include "node/sql/text.h"
-#include "store/tables/probing_audit.h"
-#include "store/tables/python_comm.h"
-#include "store/tables/python_events.h"
-#include "store/tables/python_memory.h"
-#include "store/tables/python_out_of_memory.h"
-#include "store/tables/python_profile_ops.h"
-#include "store/tables/python_spans.h"
-#include "store/tables/python_torch_trace.h"
-#include "store/tables/python_training_logs.h"
-#include "store/tables/table.h"
 
-/* What agents write, whether or not one has written it yet. */
-struct known {
-    const char *name, *doc;
-    const struct pb_column_spec *columns;
-    size_t ncolumns;
-};
+static const struct pb_column_spec common[] = {PB_LIVE_COMMON(PB_TABLE_COLUMN)};
 
-#define PB_TABLE(list)                                                                             \
-    static const struct pb_column_spec columns_of_##list[] = {list(PB_TABLE_COLUMN)};
-#include "store/tables/tables.def"
-#undef PB_TABLE
-
-static const struct known known[] = {
-#define PB_TABLE(list)                                                                             \
-    {list##_NAME, list##_DOC, columns_of_##list,                                                   \
-     sizeof columns_of_##list / sizeof *columns_of_##list},
-#include "store/tables/tables.def"
-#undef PB_TABLE
-};
-
-static const struct pb_column_spec common[] = {
-    {"host", PB_NAME, "", "machine"},
-    {"pid", PB_INT, "", "process id"},
-    {"rank", PB_INT, "", "rank in its job, if it has one"},
-};
+static const char *name_of(const struct pb_known_table *k)
+{
+    return k->ring ? k->ring->name : k->live ? k->live->name : NULL;
+}
 
 void pb_catalog_finish(struct pb_catalog *c)
 {
@@ -104,24 +76,32 @@ void pb_catalog_add_column(struct pb_catalog *c, struct pb_catalog_table *t, con
 
 bool pb_catalog_is_known(const char *name)
 {
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcasecmp(known[i].name, name) == 0)
-            return true;
-    for (const struct pb_sampler *const *s = pb_sampler_list; *s; s++)
-        if (strcasecmp((*s)->ring.name, name) == 0)
-            return true;
-    for (const struct pb_live *const *l = pb_lives; *l; l++)
-        if (strcasecmp((*l)->name, name) == 0)
+    for (const struct pb_known_table *k = pb_known_tables; name_of(k); k++)
+        if (strcasecmp(name_of(k), name) == 0)
             return true;
     return false;
 }
 
-static bool has_column(const struct pb_catalog_table *t, const char *name)
+static struct pb_column_spec *find_column(const struct pb_catalog_table *t, const char *name)
 {
     for (size_t i = 0; i < t->ncolumns; i++)
         if (strcasecmp(t->columns[i].name, name) == 0)
-            return true;
-    return false;
+            return &t->columns[i];
+    return NULL;
+}
+
+static bool has_column(const struct pb_catalog_table *t, const char *name)
+{
+    return find_column(t, name) != NULL;
+}
+
+bool pb_catalog_widen(struct pb_catalog_table *t, const char *name, enum pb_type type)
+{
+    struct pb_column_spec *there = find_column(t, name);
+
+    if (there && there->type == PB_INT && type == PB_REAL)
+        there->type = PB_REAL;
+    return there != NULL;
 }
 
 const char *pb_catalog_column(const char *name, char buf[PB_CATALOG_NAME])
@@ -161,29 +141,23 @@ static void add_spec(struct pb_catalog *c, struct pb_catalog_table *t,
 
 static void add_known(struct pb_catalog *c)
 {
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        add_spec(c, pb_catalog_add(c, known[i].name, known[i].doc, PB_FROM_RING), known[i].columns,
-                 known[i].ncolumns);
-    for (const struct pb_sampler *const *s = pb_sampler_list; *s; s++) {
-        const struct pb_ring_spec *spec = &(*s)->ring;
-        struct pb_catalog_table *t = pb_catalog_add(c, spec->name, spec->doc, PB_FROM_RING);
+    for (const struct pb_known_table *k = pb_known_tables; name_of(k); k++) {
+        struct pb_catalog_table *t = pb_catalog_add(c, name_of(k), k->ring ? k->ring->doc
+                                                                           : k->live->doc,
+                                                    k->ring ? PB_FROM_RING : PB_FROM_LIVE);
 
-        t->shared = spec->flags & PB_RING_SHARED;
-        add_spec(c, t, spec->columns, spec->ncolumns);
-    }
-    for (const struct pb_live *const *l = pb_lives; *l; l++) {
-        struct pb_catalog_table *t = pb_catalog_add(c, (*l)->name, (*l)->doc, PB_FROM_LIVE);
-
-        t->live = *l;
-        for (size_t i = 0; i < (*l)->ncolumns; i++)
-            pb_catalog_add_column(c, t, (*l)->columns[i].name, (*l)->columns[i].type,
-                                  (*l)->columns[i].unit ? (*l)->columns[i].unit : "",
-                                  (*l)->columns[i].doc ? (*l)->columns[i].doc : "");
+        t->live = k->live;
+        if (k->ring)
+            add_spec(c, t, k->ring->columns, k->ring->ncolumns);
+        /* Who writes of others says of whom. */
+        t->shared = k->ring && (k->ring->flags & PB_RING_SHARED || has_column(t, "pid"));
+        for (size_t i = 0; k->live && i < k->live->ncolumns; i++)
+            pb_catalog_add_column(c, t, k->live->columns[i].name, k->live->columns[i].type,
+                                  k->live->columns[i].unit, k->live->columns[i].doc);
     }
 }
 
-/* A name that SQL and folders can bear: letters, digits and _ with one dot between. */
-static bool is_table_name(const char *name)
+bool pb_catalog_is_table_name(const char *name)
 {
     const char *dot = strchr(name, '.');
 
@@ -191,12 +165,27 @@ static bool is_table_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.") == strlen(name);
 }
 
-/* A column of an older or newer process: those that are not known yet go to the end. */
-static void add_ring(struct pb_catalog *c, const struct pb_reader *r)
+/*
+ * What one other user has added to the tables. Each is a view and takes its time, and all who ask
+ * what tables there are wait for all of them.
+ */
+struct added {
+    uid_t uid;
+    unsigned tables, columns;
+};
+enum { FOREIGN_TABLES_MAX = 64, FOREIGN_COLUMNS_MAX = 4096 };
+
+/*
+ * A column of an older or newer process: those that are not known yet go to the end; whole numbers
+ * become floating point when another process has that. `by`: whose ring it is; NULL: our own.
+ */
+static void add_ring(struct pb_catalog *c, const struct pb_reader *r, struct added *by)
 {
     struct pb_catalog_table *t = pb_catalog_find(c, r->name);
     char buf[PB_CATALOG_NAME];
 
+    if (!t && by && by->tables++ >= FOREIGN_TABLES_MAX)
+        return;
     if (!t) {
         t = pb_catalog_add(c, r->name, clean(c, r->doc), PB_FROM_RING);
         t->shared = r->flags & PB_RING_SHARED;
@@ -207,19 +196,36 @@ static void add_ring(struct pb_catalog *c, const struct pb_reader *r)
         const struct pb_reader_column *col = &r->columns[i];
         const char *name = pb_catalog_column(col->name, buf);
 
-        if (*name && !has_column(t, name))
-            pb_catalog_add_column(c, t, name, col->type, clean(c, col->unit), clean(c, col->doc));
+        if (!*name || pb_catalog_widen(t, name, by ? PB_INT : col->type) ||
+            (by && by->columns++ >= FOREIGN_COLUMNS_MAX))
+            continue;
+        pb_catalog_add_column(c, t, name, col->type, clean(c, col->unit), clean(c, col->doc));
     }
+}
+
+static struct added *added_by(struct added *v, size_t *n, uid_t uid)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (v[i].uid == uid)
+            return &v[i];
+    v[*n] = (struct added){.uid = uid};
+    return &v[(*n)++];
 }
 
 /* Our own first: what type a column has is said by the first ring that has it. */
 static void add_rings(struct pb_catalog *c, const struct pb_stores *stores, bool foreign)
 {
-    for (size_t i = 0; stores && i < stores->nstores; i++)
-        for (size_t k = 0; k < stores->stores[i]->nrings; k++)
-            if (stores->stores[i]->foreign == foreign &&
-                is_table_name(stores->stores[i]->rings[k]->reader.name))
-                add_ring(c, &stores->stores[i]->rings[k]->reader);
+    size_t n = 0, most = stores ? stores->nstores : 0;
+    struct added *v = foreign ? PB_NEW_N(&c->arena, struct added, most + 1) : NULL;
+
+    for (size_t i = 0; i < most; i++) {
+        const struct pb_store *s = stores->stores[i];
+        struct added *by = foreign && s->foreign ? added_by(v, &n, s->uid) : NULL;
+
+        for (size_t k = 0; s->foreign == foreign && k < s->nrings; k++)
+            if (pb_catalog_is_table_name(s->rings[k]->reader.name))
+                add_ring(c, &s->rings[k]->reader, by);
+    }
 }
 
 static int by_name(const void *a, const void *b)
@@ -230,29 +236,40 @@ static int by_name(const void *a, const void *b)
 
 static uint64_t sum_files(const struct pb_archive_table *files, size_t n)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = PB_HASH_SEED;
 
     for (size_t i = 0; i < n; i++) {
-        for (const char *p = files[i].name; *p; p++)
-            h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-        for (const char *p = files[i].glob; *p; p++)
-            h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-        h = (h ^ (files[i].changes << 1 | files[i].mixed)) * 0x100000001b3u;
+        h = pb_hash_text(pb_hash_text(h, files[i].name), files[i].glob);
+        h = pb_hash_step(h, files[i].changes << 1 | files[i].mixed);
     }
     return h;
 }
 
 bool pb_catalog_fits(const struct pb_catalog *c, const struct pb_stores *stores,
-                     const struct pb_archive_table *files, size_t nfiles)
+                     const struct pb_archive_table *files, size_t nfiles,
+                     const struct pb_elsewhere *elsewhere)
 {
     return c->built && c->stores_changes == (stores ? stores->changes : 0) &&
-           c->archive_sum == sum_files(files, nfiles);
+           c->archive_sum == sum_files(files, nfiles) &&
+           c->elsewhere_changes == elsewhere->changes;
 }
 
 void pb_catalog_put_files(struct pb_buf *b, const struct pb_archive_table *files)
 {
-    pb_buf_puts(b, "SELECT * EXCLUDE (_row, date, process) FROM read_parquet(");
-    pb_sql_literal(b, files->glob);
+    pb_buf_printf(b, "SELECT * EXCLUDE (_row, date, process%s) FROM read_parquet([",
+                  files->fleet ? ", hour, _ring, _batch" : "");
+    for (const char *line = files->glob; *line;) {
+        size_t n = strcspn(line, "\n");
+        struct pb_buf glob = PB_BUF_INIT;
+
+        pb_buf_add(&glob, line, n);
+        pb_sql_literal(b, glob.data);
+        pb_buf_finish(&glob);
+        line += n + (line[n] == '\n');
+        if (*line)
+            pb_buf_putc(b, ',');
+    }
+    pb_buf_putc(b, ']');
     pb_buf_printf(b, ", hive_partitioning = true, hive_types_autocast = false%s)",
                   files->mixed ? ", union_by_name = true" : "");
 }
@@ -339,8 +356,8 @@ static void finish_table(struct pb_catalog *c, struct pb_catalog_table *t,
 }
 
 void pb_catalog_build(struct pb_catalog *c, const struct pb_stores *stores,
-                      const struct pb_archive_table *files, size_t nfiles, pb_catalog_learn *learn,
-                      void *arg)
+                      const struct pb_archive_table *files, size_t nfiles,
+                      const struct pb_elsewhere *elsewhere, pb_catalog_learn *learn, void *arg)
 {
     pb_arena_finish(&c->arena);
     c->ntables = 0;
@@ -348,13 +365,16 @@ void pb_catalog_build(struct pb_catalog *c, const struct pb_stores *stores,
     add_rings(c, stores, false);
     add_rings(c, stores, true);
     for (size_t i = 0; i < nfiles; i++)
-        if (is_table_name(files[i].name) && !pb_catalog_find(c, files[i].name))
+        if (pb_catalog_is_table_name(files[i].name) && !pb_catalog_find(c, files[i].name))
             learn(c, pb_catalog_add(c, files[i].name, "", PB_FROM_RING), &files[i], arg);
+    pb_elsewhere_add(c, elsewhere);
     pb_catalog_add_views(c);
     for (size_t i = 0; i < c->ntables; i++)
         finish_table(c, &c->tables[i], find_files(files, nfiles, c->tables[i].name));
     qsort(c->tables, c->ntables, sizeof *c->tables, by_name);
+    pb_views_sign(c);
     c->stores_changes = stores ? stores->changes : 0;
     c->archive_sum = sum_files(files, nfiles);
+    c->elsewhere_changes = elsewhere->changes;
     c->built = true;
 }

@@ -20,11 +20,12 @@
 #include "base/err.h"
 #include "host/arena.h"
 #include "host/buf.h"
-#include "node/archive.h"
-#include "node/discover.h"
-#include "node/live.h"
+#include "node/archive/archive.h"
+#include "node/discover/discover.h"
+#include "node/sql/live.h"
 #include "store/writer.h"
 
+struct pb_elsewhere;
 struct pb_sql;
 struct pb_sql_conn;
 
@@ -34,12 +35,12 @@ struct pb_catalog_table {
     const char *name; /* "python.memory", "memory_usage" */
     const char *doc;
     enum pb_catalog_source source;
-    struct pb_column_spec *columns; /* as SQL shows them; with host, pid, rank */
+    struct pb_column_spec *columns; /* all that SQL shows, with host, pid and rank */
     size_t ncolumns, cap;
     bool shared;   /* rows are about other processes: filtered by their own pid */
     bool archived; /* has files: rows of rings that are sealed are read from there */
     const struct pb_live *live; /* FROM_LIVE */
-    const char *sql; /* of the view, behind AS */
+    const char *sql; /* a view's SELECT, as it stands behind AS */
 };
 
 /* A view as DuckDB has it. */
@@ -52,7 +53,7 @@ struct pb_catalog {
     struct pb_arena arena;
     struct pb_catalog_table *tables; /* by name */
     size_t ntables, cap;
-    uint64_t stores_changes, archive_sum; /* what it was built from */
+    uint64_t stores_changes, archive_sum, elsewhere_changes; /* what it was built from */
     bool built;
     struct pb_catalog_made *made;
     size_t nmade, made_cap;
@@ -61,18 +62,26 @@ struct pb_catalog {
 void pb_catalog_finish(struct pb_catalog *c);
 /* Is it still right? files may be NULL. */
 bool pb_catalog_fits(const struct pb_catalog *c, const struct pb_stores *stores,
-                     const struct pb_archive_table *files, size_t nfiles);
+                     const struct pb_archive_table *files, size_t nfiles,
+                     const struct pb_elsewhere *elsewhere);
 /* learn: asked for the columns of a table of which only files are left. */
 typedef void pb_catalog_learn(struct pb_catalog *c, struct pb_catalog_table *t,
                               const struct pb_archive_table *files, void *arg);
 void pb_catalog_build(struct pb_catalog *c, const struct pb_stores *stores,
                       const struct pb_archive_table *files, size_t nfiles,
-                      pb_catalog_learn *learn, void *arg);
+                      const struct pb_elsewhere *elsewhere, pb_catalog_learn *learn, void *arg);
 /* NULL when there is none of that name; case does not matter. */
 struct pb_catalog_table *pb_catalog_find(const struct pb_catalog *c, const char *name);
 
 /* Is it in the lists that are linked in? Needs no catalog. */
 bool pb_catalog_is_known(const char *name);
+/* Can SQL and folders bear it: letters, digits and _ with one dot between? */
+bool pb_catalog_is_table_name(const char *name);
+/* A column of that name is there already: floating point from now on if one of both is. */
+bool pb_catalog_widen(struct pb_catalog_table *t, const char *name, enum pb_type type);
+/* Types as SQL writes them, and back; false: there is no such type of columns. */
+const char *pb_catalog_type_name(enum pb_type type);
+bool pb_catalog_type(const char *name, enum pb_type *ret);
 
 enum { PB_CATALOG_NAME = PB_RING_COLUMN_NAME + 2 };
 /*
@@ -93,6 +102,11 @@ struct pb_catalog_table *pb_catalog_add(struct pb_catalog *c, const char *name, 
 void pb_catalog_add_column(struct pb_catalog *c, struct pb_catalog_table *t, const char *name,
                            enum pb_type type, const char *unit, const char *doc);
 
+/*
+ * Puts in front of each short name's text what the texts of its parts come to, so that it is made
+ * anew, with its parts, when one of those is another: when the first file of a table is there.
+ */
+void pb_views_sign(struct pb_catalog *c);
 /* Makes the views that the words of a statement name, and what those need. */
 bool pb_views_missing(struct pb_sql *s, const char *sql, size_t len);
 int pb_views_make(struct pb_sql *s, struct pb_sql_conn *c, const char *sql, size_t len,

@@ -9,12 +9,12 @@
 #include "node/sql/settings.h"
 
 /* timestamp - seconds, in microseconds; both kinds of timestamp are the same number. */
-static void minus_seconds(struct duck_call *info, struct duck_chunk *input,
-                          struct duck_vector *output)
+static void minus_seconds(duckdb_function_info info, duckdb_data_chunk input,
+                          duckdb_vector output)
 {
     const struct pb_duck *d = pb_duck();
-    struct duck_vector *left = d->data_chunk_get_vector(input, 0);
-    struct duck_vector *right = d->data_chunk_get_vector(input, 1);
+    duckdb_vector left = d->data_chunk_get_vector(input, 0);
+    duckdb_vector right = d->data_chunk_get_vector(input, 1);
     const int64_t *times = d->vector_get_data(left), *seconds = d->vector_get_data(right);
     int64_t *out = d->vector_get_data(output);
     size_t n = d->data_chunk_get_size(input);
@@ -30,11 +30,11 @@ static void minus_seconds(struct duck_call *info, struct duck_chunk *input,
     }
 }
 
-static int add_minus(const struct pb_duck *d, struct duck_connection *c, int type)
+static int add_minus(const struct pb_duck *d, duckdb_connection c, int type)
 {
-    struct duck_scalar_function *f = d->create_scalar_function();
-    struct duck_type *time = d->create_logical_type(type);
-    struct duck_type *seconds = d->create_logical_type(DUCK_BIGINT);
+    duckdb_scalar_function f = d->create_scalar_function();
+    duckdb_logical_type time = d->create_logical_type(type);
+    duckdb_logical_type seconds = d->create_logical_type(DUCKDB_TYPE_BIGINT);
     int rc;
 
     d->scalar_function_set_name(f, "-");
@@ -50,10 +50,10 @@ static int add_minus(const struct pb_duck *d, struct duck_connection *c, int typ
 }
 
 /* Asked for each table that the engine does not find; it tells only the last part of the name. */
-static void replace(struct duck_replacement *info, const char *table, void *data)
+static void replace(duckdb_replacement_scan_info info, const char *table, void *data)
 {
     const struct pb_duck *d = pb_duck();
-    struct duck_value *name;
+    duckdb_value name;
 
     (void)data;
     if (strcasecmp(table, "df_settings") != 0)
@@ -64,11 +64,12 @@ static void replace(struct duck_replacement *info, const char *table, void *data
     d->destroy_value(&name);
 }
 
-int pb_sql_compat_register(struct pb_sql *s, struct duck_connection *c)
+int pb_sql_compat_register(struct pb_sql *s, duckdb_connection c)
 {
     s->duck->add_replacement_scan(s->db, replace, NULL, NULL);
-    return add_minus(s->duck, c, DUCK_TIMESTAMP_TZ) < 0 ||
-                   add_minus(s->duck, c, DUCK_TIMESTAMP) < 0 || pb_sql_macros_register(s, c) < 0
+    return add_minus(s->duck, c, DUCKDB_TYPE_TIMESTAMP_TZ) < 0 ||
+                   add_minus(s->duck, c, DUCKDB_TYPE_TIMESTAMP) < 0 ||
+                   pb_sql_macros_register(s, c) < 0
                ? -1
                : 0;
 }

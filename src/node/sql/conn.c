@@ -6,9 +6,10 @@
 
 #include "base/clock.h"
 #include "host/alloc.h"
-#include "node/journal.h"
+#include "host/cond.h"
 #include "node/sql/internal.h"
 #include "node/sql/text.h"
+#include "node/watchdog/journal.h"
 
 enum { IDLE_MAX = 8, LOOK_EVERY_MS = 5 };
 
@@ -18,9 +19,9 @@ enum { IDLE_MAX = 8, LOOK_EVERY_MS = 5 };
 static struct pb_sql_conn *open_conn(struct pb_sql *s, struct pb_err *err)
 {
     struct pb_sql_conn *c = pb_alloc_resize(NULL, sizeof *c);
-    struct duck_context *context = NULL;
+    duckdb_client_context context = NULL;
 
-    *c = (struct pb_sql_conn){0};
+    *c = (struct pb_sql_conn){.generation = s->generation};
     if (s->duck->connect(s->db, &c->duck) != 0) {
         free(c);
         pb_err_set(err, PB_FAIL, "SQL engine: no connection");
@@ -34,7 +35,7 @@ static struct pb_sql_conn *open_conn(struct pb_sql *s, struct pb_err *err)
 
 static void close_conn(struct pb_sql *s, struct pb_sql_conn *c)
 {
-    struct duck_prepared **const kept[] = {&c->parser, &c->begin, &c->rollback};
+    duckdb_prepared_statement *const kept[] = {&c->parser, &c->begin, &c->rollback};
 
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (*kept[i])
@@ -54,27 +55,45 @@ void pb_sql_conns_close(struct pb_sql *s)
     s->conns = NULL;
 }
 
-int pb_sql_conn_keep(struct pb_sql *s, struct pb_sql_conn *c, struct duck_prepared **kept,
-                     const char *sql)
+void pb_sql_conns_close_idle(struct pb_sql *s)
+{
+    struct pb_sql_conn **link = &s->conns, *c;
+
+    while ((c = *link)) {
+        if (c->busy) {
+            link = &c->next;
+            continue;
+        }
+        *link = c->next;
+        s->nidle--;
+        close_conn(s, c);
+    }
+}
+
+int pb_sql_conn_prepare(struct pb_sql *s, struct pb_sql_conn *c, duckdb_prepared_statement *kept,
+                        const char *sql)
 {
     if (*kept)
         return 0;
     if (s->duck->prepare(c->duck, sql, kept) == 0)
         return 0;
+    pb_sql_database_check(s, c, s->duck->prepare_error(*kept));
     s->duck->destroy_prepare(kept);
     *kept = NULL;
     return -1;
 }
 
-static int run_kept(struct pb_sql *s, struct pb_sql_conn *c, struct duck_prepared **kept,
+static int run_kept(struct pb_sql *s, struct pb_sql_conn *c, duckdb_prepared_statement *kept,
                     const char *sql)
 {
-    struct duck_result r;
+    duckdb_result r;
     int rc;
 
-    if (pb_sql_conn_keep(s, c, kept, sql) < 0)
+    if (pb_sql_conn_prepare(s, c, kept, sql) < 0)
         return -1;
     rc = s->duck->execute_prepared(*kept, &r) == 0 ? 0 : -1;
+    if (rc < 0)
+        pb_sql_database_check(s, c, s->duck->result_error(&r));
     s->duck->destroy_result(&r);
     return rc;
 }
@@ -88,6 +107,11 @@ static bool end_reading(struct pb_sql *s, struct pb_sql_conn *c)
     return !was || run_kept(s, c, &c->rollback, "ROLLBACK") == 0;
 }
 
+void pb_sql_conn_end_reading(struct pb_sql *s, struct pb_sql_conn *c)
+{
+    end_reading(s, c);
+}
+
 int pb_sql_conn_read_only(struct pb_sql *s, struct pb_sql_conn *c, struct pb_err *err)
 {
     if (!end_reading(s, c) || run_kept(s, c, &c->begin, "BEGIN TRANSACTION READ ONLY") < 0)
@@ -96,7 +120,8 @@ int pb_sql_conn_read_only(struct pb_sql *s, struct pb_sql_conn *c, struct pb_err
     return 0;
 }
 
-struct pb_sql_conn *pb_sql_conn_take(struct pb_sql *s, struct pb_sql_task *task, struct pb_err *err)
+struct pb_sql_conn *pb_sql_conn_acquire(struct pb_sql *s, struct pb_sql_task *task,
+                                        struct pb_err *err)
 {
     struct pb_sql_conn *c;
 
@@ -122,7 +147,7 @@ struct pb_sql_conn *pb_sql_conn_take(struct pb_sql *s, struct pb_sql_task *task,
     return c;
 }
 
-void pb_sql_conn_give(struct pb_sql *s, struct pb_sql_conn *c)
+void pb_sql_conn_release(struct pb_sql *s, struct pb_sql_conn *c)
 {
     struct pb_sql_conn **link;
     bool usable;
@@ -134,7 +159,7 @@ void pb_sql_conn_give(struct pb_sql *s, struct pb_sql_conn *c)
     c->busy = false;
     c->task = NULL;
     s->nbusy--;
-    if (usable && s->nidle < IDLE_MAX) {
+    if (usable && s->nidle < IDLE_MAX && c->generation == s->generation) {
         s->nidle++;
         c = NULL;
     } else {
@@ -147,18 +172,35 @@ void pb_sql_conn_give(struct pb_sql *s, struct pb_sql_conn *c)
         close_conn(s, c);
 }
 
-struct pb_sql_task *pb_sql_conn_task(struct pb_sql *s, struct duck_bind *info)
+/* Whose binds these are: connections of two databases may have the same number. */
+struct owner {
+    struct pb_sql *sql;
+    unsigned generation;
+};
+
+void pb_sql_conn_introduce(struct pb_sql *s, duckdb_table_function f)
 {
+    struct owner *o = pb_alloc_resize(NULL, sizeof *o);
+
+    *o = (struct owner){s, s->generation};
+    s->duck->table_function_set_extra_info(f, o, free);
+}
+
+struct pb_sql_task *pb_sql_conn_task(duckdb_bind_info info, struct pb_sql **ret_sql)
+{
+    const struct owner *o = pb_duck()->bind_get_extra_info(info);
+    struct pb_sql *s = o->sql;
     struct pb_sql_task *task = NULL;
-    struct duck_context *context = NULL;
+    duckdb_client_context context = NULL;
     uint64_t id;
 
+    *ret_sql = s;
     s->duck->table_function_get_client_context(info, &context);
     id = s->duck->client_context_get_connection_id(context);
     s->duck->destroy_client_context(&context);
     pthread_mutex_lock(&s->lock);
     for (struct pb_sql_conn *c = s->conns; c; c = c->next)
-        if (c->busy && c->id == id)
+        if (c->busy && c->id == id && c->generation == o->generation)
             task = c->task;
     pthread_mutex_unlock(&s->lock);
     return task;
@@ -237,16 +279,16 @@ void pb_sql_late(const struct pb_sql_task *t, bool stuck, struct pb_err *err)
  */
 static void end_stuck(struct pb_sql *s, const struct pb_sql_task *t)
 {
-    struct pb_journal *j = s->node->opts.journal;
+    struct pb_journal *j = s->with.journal;
 
     if (!j || !t->query || pb_clock_ns() < t->deadline_ns + STUCK_NS)
         return;
-    pb_journal_condemn(j, t->entry);
+    pb_journal_blame_entry(j, t->entry);
     _exit(PB_JOURNAL_EXIT_STUCK);
 }
 
-/* Under lock, so that the task stays. */
-static void tell_late(struct pb_sql_task *t)
+/* Answers that the time is up. Called with the engine's lock held, so that the task stays. */
+static void interrupt_task(struct pb_sql_task *t)
 {
     struct pb_err err;
 
@@ -263,7 +305,6 @@ static void tell_late(struct pb_sql_task *t)
 static void *watch(void *arg)
 {
     struct pb_sql *s = arg;
-    struct timespec until;
 
     pthread_mutex_lock(&s->lock);
     while (!s->ending) {
@@ -271,17 +312,11 @@ static void *watch(void *arg)
             pthread_cond_wait(&s->wake, &s->lock);
             continue;
         }
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += LOOK_EVERY_MS * 1000000;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            until.tv_sec++;
-        }
-        pthread_cond_timedwait(&s->wake, &s->lock, &until);
+        pb_cond_wait_until(&s->wake, &s->lock, pb_clock_ns() + LOOK_EVERY_MS * PB_MS_NS);
         for (struct pb_sql_conn *c = s->conns; c; c = c->next)
             if (c->busy && c->task && is_over(c->task)) {
                 s->duck->interrupt(c->duck);
-                tell_late(c->task);
+                interrupt_task(c->task);
                 end_stuck(s, c->task);
             }
     }
@@ -291,12 +326,7 @@ static void *watch(void *arg)
 
 int pb_sql_watch_start(struct pb_sql *s, struct pb_err *err)
 {
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    pb_cond_init(&s->wake);
     s->ending = false;
     if (pthread_create(&s->watcher, NULL, watch, s) != 0)
         return pb_err_set(err, PB_FAIL, "SQL engine: no thread");

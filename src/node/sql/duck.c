@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "node/sql/engine.h"
+
 static const char *const names[] = {
-#define DUCK(result, name, arguments) "duckdb_" #name,
+#define DUCK(name) "duckdb_" #name,
 #include "node/sql/duck.def"
 #undef DUCK
 };
@@ -32,9 +34,26 @@ static int own_folder(char *buf, size_t cap)
     return 0;
 }
 
+static const char *const folders[] = {"", "/../lib/probing"};
+
+bool pb_duck_find(char *buf, size_t cap)
+{
+    const char *named = getenv("PROBING_ENGINE");
+    char folder[PATH_MAX];
+
+    if (named && *named)
+        return snprintf(buf, cap, "%s", named) < (int)cap && access(buf, R_OK) == 0;
+    if (own_folder(folder, sizeof folder) < 0)
+        return false;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (snprintf(buf, cap, "%s%s/" PB_DUCK_FILE, folder, folders[i]) < (int)cap &&
+            access(buf, R_OK) == 0)
+            return true;
+    return false;
+}
+
 static void *open_library(struct pb_err *err)
 {
-    static const char *const places[] = {"", "/../lib/probing"};
     const char *named = getenv("PROBING_ENGINE");
     char folder[PATH_MAX], path[PATH_MAX + 64];
     void *library;
@@ -42,24 +61,24 @@ static void *open_library(struct pb_err *err)
     if (named && *named) {
         library = dlopen(named, RTLD_LAZY | RTLD_LOCAL);
         if (!library)
-            pb_err_set(err, PB_FAIL, "SQL engine: $PROBING_ENGINE: %s", dlerror());
+            pb_err_set(err, PB_FAIL, PB_SQL_MISSING "$PROBING_ENGINE: %s", dlerror());
         return library;
     }
     if (own_folder(folder, sizeof folder) < 0)
         snprintf(folder, sizeof folder, ".");
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        snprintf(path, sizeof path, "%s%s/" PB_DUCK_FILE, folder, places[i]);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s%s/" PB_DUCK_FILE, folder, folders[i]);
         if (access(path, R_OK) < 0)
             continue;
         library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
         if (!library)
-            pb_err_set(err, PB_FAIL, "SQL engine: %s", dlerror());
+            pb_err_set(err, PB_FAIL, PB_SQL_MISSING "%s", dlerror());
         return library;
     }
     library = dlopen(PB_DUCK_FILE, RTLD_LAZY | RTLD_LOCAL);
     if (!library)
         pb_err_set(err, PB_FAIL,
-                   "SQL engine not found: no " PB_DUCK_FILE " in %s, in %s/../lib/probing or where "
+                   PB_SQL_MISSING "no " PB_DUCK_FILE " in %s, in %s/../lib/probing or where "
                    "the loader looks; put DuckDB %s there or name it in PROBING_ENGINE",
                    folder, folder, PB_DUCK_VERSION);
     return library;
@@ -72,8 +91,7 @@ static void *open_library(struct pb_err *err)
  * does not know the name.
  */
 #define DICTIONARY "_ZN6duckdb6Vector10DictionaryEmRKNS_15SelectionVectorEm"
-typedef void duck_dictionary_fn(struct duck_vector *, uint64_t size, const struct duck_selection *,
-                                uint64_t n);
+typedef void duck_dictionary_fn(duckdb_vector, uint64_t size, duckdb_selection_vector, uint64_t n);
 
 /*
  * The engine's allocator keeps the addresses of memory that it gave back, and the system counts
@@ -97,7 +115,7 @@ const struct pb_duck *pb_duck(void)
     return &functions;
 }
 
-void pb_duck_dictionary(struct duck_vector *v, uint64_t size, struct duck_selection *selection,
+void pb_duck_dictionary(duckdb_vector v, uint64_t size, duckdb_selection_vector selection,
                         uint64_t n)
 {
     if (dictionary)
@@ -121,12 +139,12 @@ int pb_duck_load(struct pb_err *err)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         slots[i] = dlsym(library, names[i]);
         if (!slots[i])
-            return pb_err_set(err, PB_FAIL, "SQL engine: " PB_DUCK_FILE " has no %s: not DuckDB %s",
+            return pb_err_set(err, PB_FAIL, PB_SQL_MISSING PB_DUCK_FILE " has no %s: not DuckDB %s",
                               names[i], PB_DUCK_VERSION);
     }
     version = found.library_version();
     if (strcmp(version, "v" PB_DUCK_VERSION) != 0)
-        return pb_err_set(err, PB_FAIL, "SQL engine: DuckDB %s found, v%s wanted", version,
+        return pb_err_set(err, PB_FAIL, PB_SQL_MISSING "DuckDB %s found, v%s wanted", version,
                           PB_DUCK_VERSION);
     *(void **)&dictionary = dlsym(library, DICTIONARY);
     give_addresses_back(library);

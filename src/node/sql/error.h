@@ -4,7 +4,7 @@
  * Owns: nothing.
  * Threads: any.
  * Fails: never; what it does not know is passed on as its first line.
- * Not here: refusing statements (words.h).
+ * Not here: refusing statements (rewrite.h).
  */
 #ifndef PB_NODE_SQL_ERROR_H
 #define PB_NODE_SQL_ERROR_H

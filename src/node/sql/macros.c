@@ -12,11 +12,11 @@ static const struct macro {
 };
 
 /* All in one text: it is the number of statements that takes time. */
-int pb_sql_macros_register(struct pb_sql *s, struct duck_connection *c)
+int pb_sql_macros_register(struct pb_sql *s, duckdb_connection c)
 {
     size_t n = sizeof macros / sizeof *macros;
     struct pb_buf b = PB_BUF_INIT;
-    struct duck_result r;
+    duckdb_result r;
     int rc;
 
     pb_buf_puts(&b, "BEGIN; ");

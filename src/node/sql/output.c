@@ -70,7 +70,8 @@ static void put_csv(struct pb_buf *b, const char *s, size_t len)
     pb_buf_putc(b, '"');
 }
 
-static void put_header(struct pb_output *o)
+/* types: how they are called, where that is not what they are. */
+static void put_header(struct pb_output *o, const char *const *types)
 {
     struct pb_buf *b = &o->buf;
     struct pb_buf type = PB_BUF_INIT;
@@ -80,11 +81,18 @@ static void put_header(struct pb_output *o)
         pb_buf_puts(b, "{\"columns\":[");
         for (size_t i = 0; i < o->ncolumns; i++) {
             pb_buf_clear(&type);
-            pb_value_type_name(&o->types[i], &type);
+            if (types && types[i])
+                pb_buf_puts(&type, types[i]);
+            else
+                pb_value_type_name(&o->types[i], &type);
             pb_buf_puts(b, i ? ",{\"name\":" : "{\"name\":");
             pb_value_string(b, o->names[i], strlen(o->names[i]));
             pb_buf_puts(b, ",\"type\":");
             pb_value_string(b, type.data, type.len);
+            if (o->units && o->units[i]) {
+                pb_buf_puts(b, ",\"unit\":");
+                pb_value_string(b, o->units[i], strlen(o->units[i]));
+            }
             pb_buf_putc(b, '}');
         }
         pb_buf_puts(b, "]}\n");
@@ -161,28 +169,23 @@ static void make_columns(struct pb_output *o, size_t n)
     o->ncolumns = n;
 }
 
-int pb_output_begin(struct pb_output *o, struct duck_result *result, const char *const *titles,
-                    struct pb_err *err)
+void pb_output_begin(struct pb_output *o, duckdb_result *result, const char *const *titles,
+                     const char *const *types)
 {
     const struct pb_duck *d = pb_duck();
-    int rc = 0;
 
     make_columns(o, d->column_count(result));
-    for (size_t i = 0; i < o->ncolumns && rc == 0; i++) {
-        struct duck_type *type = d->column_logical_type(result, i);
+    for (size_t i = 0; i < o->ncolumns; i++) {
+        duckdb_logical_type type = d->column_logical_type(result, i);
 
         add_column(o, i, titles && titles[i] ? titles[i] : d->column_name(result, i));
-        rc = pb_value_type_init(&o->types[i], type, err);
-        if (rc < 0)
-            pb_err_prefix(err, "column '%s'", o->names[i]);
+        pb_value_type_init(&o->types[i], type);
         d->destroy_logical_type(&type);
     }
-    if (rc == 0)
-        put_header(o);
-    return rc;
+    put_header(o, types);
 }
 
-static void put_row(struct pb_output *o, struct duck_vector *const *vectors, uint64_t row)
+static void put_row(struct pb_output *o, const duckdb_vector *vectors, uint64_t row)
 {
     bool objects = o->query->format != PB_FORMAT_ROWS;
     struct pb_buf *b = &o->buf;
@@ -203,7 +206,7 @@ static void put_row(struct pb_output *o, struct duck_vector *const *vectors, uin
         pb_buf_putc(b, '\n');
 }
 
-static void put_csv_row(struct pb_output *o, struct duck_vector *const *vectors, uint64_t row,
+static void put_csv_row(struct pb_output *o, const duckdb_vector *vectors, uint64_t row,
                         struct pb_buf *cell)
 {
     const struct pb_duck *d = pb_duck();
@@ -222,10 +225,10 @@ static void put_csv_row(struct pb_output *o, struct duck_vector *const *vectors,
     pb_buf_putc(&o->buf, '\n');
 }
 
-int pb_output_chunk(struct pb_output *o, struct duck_chunk *chunk, struct pb_err *err)
+int pb_output_chunk(struct pb_output *o, duckdb_data_chunk chunk, struct pb_err *err)
 {
     const struct pb_duck *d = pb_duck();
-    struct duck_vector **vectors = pb_alloc_resize(NULL, (o->ncolumns + 1) * sizeof *vectors);
+    duckdb_vector *vectors = pb_alloc_resize(NULL, (o->ncolumns + 1) * sizeof *vectors);
     uint64_t n = d->data_chunk_get_size(chunk);
     struct pb_buf cell = PB_BUF_INIT;
     int rc = 0;
@@ -270,9 +273,9 @@ int pb_output_rows(struct pb_output *o, const struct pb_rows *rows, struct pb_er
     make_columns(o, rows->ncolumns);
     for (size_t i = 0; i < o->ncolumns; i++) {
         add_column(o, i, rows->columns[i].name);
-        o->types[i].id = DUCK_VARCHAR;
+        o->types[i].id = DUCKDB_TYPE_VARCHAR;
     }
-    put_header(o);
+    put_header(o, NULL);
     for (size_t r = 0; r < rows->nrows; r++, o->rows++) {
         if (format == PB_FORMAT_JSON && r > 0)
             pb_buf_puts(&o->buf, ",\n ");

@@ -9,8 +9,8 @@
 #ifndef PB_NODE_SQL_OUTPUT_H
 #define PB_NODE_SQL_OUTPUT_H
 
-#include "node/rows.h"
 #include "node/sql/engine.h"
+#include "node/sql/rows.h"
 #include "node/sql/value.h"
 
 struct pb_output {
@@ -20,8 +20,9 @@ struct pb_output {
     struct pb_buf *keys; /* ,"name": of each column, for objects */
     char **names;
     struct pb_value_type *types;
+    const char *const *units; /* units of this statement's columns, NULL for none; or NULL */
     size_t ncolumns;
-    uint64_t rows; /* of this statement */
+    uint64_t rows; /* rows of this statement */
     bool first_statement;
 };
 
@@ -29,15 +30,15 @@ void pb_output_init(struct pb_output *o, const struct pb_query *q, struct pb_sql
 void pb_output_finish(struct pb_output *o);
 /*
  * The columns of a statement's result; what stands before the first row. titles: as titles.h has
- * them, or NULL.
+ * them, or NULL. types: of those columns that were cast to another one, what they were; or NULL.
  */
-int pb_output_begin(struct pb_output *o, struct duck_result *result, const char *const *titles,
-                    struct pb_err *err);
+void pb_output_begin(struct pb_output *o, duckdb_result *result, const char *const *titles,
+                     const char *const *types);
 /*
  * All rows of a chunk, or as many as max_rows lets through: then 1, and those of this chunk that
  * are left out are counted. -1: failed.
  */
-int pb_output_chunk(struct pb_output *o, struct duck_chunk *chunk, struct pb_err *err);
+int pb_output_chunk(struct pb_output *o, duckdb_data_chunk chunk, struct pb_err *err);
 /* What stands behind the last row. */
 int pb_output_end(struct pb_output *o, struct pb_err *err);
 /* A whole answer that did not come from the engine. */

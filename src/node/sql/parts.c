@@ -18,7 +18,7 @@ static int copy_to(struct pb_sql *s, struct pb_sql_task *task, const char *what,
     task->scope = &everything;
     task->deadline_ns = UINT64_MAX;
     pthread_mutex_init(&task->lock, NULL);
-    c = pb_sql_conn_take(s, task, err);
+    c = pb_sql_conn_acquire(s, task, err);
     if (c) {
         pb_buf_printf(&b, "COPY (%s) TO ", what);
         pb_sql_literal(&b, path);
@@ -26,7 +26,7 @@ static int copy_to(struct pb_sql *s, struct pb_sql_task *task, const char *what,
         rc = pb_sql_exec(s, c, b.data, err);
         pb_buf_finish(&b);
     }
-    pb_sql_conn_give(s, c);
+    pb_sql_conn_release(s, c);
     pthread_mutex_destroy(&task->lock);
     return rc;
 }

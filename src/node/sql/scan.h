@@ -36,19 +36,15 @@ struct pb_scan_bound {
     size_t ncolumns;
 };
 
-/* The name of a ring in the journal, in buf. */
-enum { PB_SCAN_IDENTITY = 400 };
-const char *pb_scan_identity(const struct pb_store_ring *ring, char *buf);
-
 /*
  * A scan is made on one thread and read on others. The engine sees to their order; these say so in
  * C's own terms: after a change, and before what others have changed is read.
  */
-void pb_scan_hand_over(void);
-void pb_scan_take_over(void);
+void pb_scan_release(void);
+void pb_scan_acquire(void);
 
-void pb_scan_init(struct duck_init *info);
-void pb_scan_local_init(struct duck_init *info);
-void pb_scan_rows(struct duck_call *info, struct duck_chunk *output);
+void pb_scan_init(duckdb_init_info info);
+void pb_scan_local_init(duckdb_init_info info);
+void pb_scan_rows(duckdb_function_info info, duckdb_data_chunk output);
 
 #endif

@@ -1,9 +1,12 @@
 #include "node/sql/scan_cells.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "host/alloc.h"
+#include "host/secret.h"
 #include "node/sql/internal.h"
+#include "store/tables/probing_audit.h"
 
 enum { TEXT_MAX = 64 << 10 };
 
@@ -15,7 +18,7 @@ void pb_scan_cells_finish(struct pb_scan_cells *w)
     w->text = NULL;
 }
 
-static void mark_null(uint64_t **validity, struct duck_vector *v, size_t i)
+static void mark_null(uint64_t **validity, duckdb_vector v, size_t i)
 {
     if (!*validity) {
         pb_duck()->vector_ensure_validity_writable(v);
@@ -24,7 +27,7 @@ static void mark_null(uint64_t **validity, struct duck_vector *v, size_t i)
     (*validity)[i / 64] &= ~((uint64_t)1 << (i % 64));
 }
 
-static void finish_ints(struct duck_vector *v, int64_t *cells, size_t n, bool is_time)
+static void finish_ints(duckdb_vector v, int64_t *cells, size_t n, bool is_time)
 {
     uint64_t *validity = NULL;
 
@@ -36,7 +39,19 @@ static void finish_ints(struct duck_vector *v, int64_t *cells, size_t n, bool is
         cells[i] = cells[i] / 1000 - (cells[i] % 1000 < 0);
 }
 
-static void finish_reals(struct duck_vector *v, const uint64_t *cells, size_t n)
+static void ints_to_reals(char *cells, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int64_t whole;
+        double real;
+
+        memcpy(&whole, cells + i * sizeof whole, sizeof whole);
+        real = (double)whole;
+        memcpy(cells + i * sizeof real, &real, sizeof real);
+    }
+}
+
+static void finish_reals(duckdb_vector v, const uint64_t *cells, size_t n)
 {
     uint64_t *validity = NULL;
 
@@ -45,7 +60,7 @@ static void finish_reals(struct duck_vector *v, const uint64_t *cells, size_t n)
             mark_null(&validity, v, i);
 }
 
-static void finish_bools(struct duck_vector *v, uint8_t *cells, size_t n)
+static void finish_bools(duckdb_vector v, uint8_t *cells, size_t n)
 {
     uint64_t *validity = NULL;
 
@@ -56,31 +71,48 @@ static void finish_bools(struct duck_vector *v, uint8_t *cells, size_t n)
     }
 }
 
-static void finish_texts(struct pb_scan_cells *w, const struct pb_reader *r, struct duck_vector *v,
+/* Code that somebody evaluated, in an answer and in files of history. */
+static void put_masked(struct pb_scan_cells *w, duckdb_vector v, size_t row, size_t len)
+{
+    struct pb_arena a = PB_ARENA_INIT;
+    const char *shown;
+
+    w->text[len] = '\0';
+    shown = pb_secret_text(w->text, &a);
+    pb_sql_put_text(pb_duck(), v, row, shown, strlen(shown));
+    pb_arena_finish(&a);
+}
+
+static void finish_texts(struct pb_scan_cells *w, const struct pb_reader *r, duckdb_vector v,
                          const uint64_t *cells, size_t n)
 {
     const struct pb_duck *d = pb_duck();
+    bool mask = strcmp(r->name, PB_PROBING_AUDIT_NAME) == 0;
     uint64_t *validity = NULL;
 
     if (!w->text)
         w->text = pb_alloc_resize(NULL, TEXT_MAX);
     for (size_t i = 0; i < n; i++) {
-        long len = pb_reader_text_at(&w->window, r, cells[i], w->text, TEXT_MAX);
+        long len = pb_reader_text_at(&w->window, r, cells[i], w->text, TEXT_MAX - 1);
 
         if (len < 0)
             mark_null(&validity, v, i);
+        else if (mask)
+            put_masked(w, v, i, (size_t)len);
         else
             pb_sql_put_text(d, v, i, w->text, (size_t)len);
     }
 }
 
 void pb_scan_cells_put(struct pb_scan_cells *w, const struct pb_reader *r, enum pb_type type,
-                       struct duck_vector *v, void *cells, size_t n)
+                       enum pb_type wanted, duckdb_vector v, void *cells, size_t n)
 {
     switch (type) {
     case PB_TIME:
     case PB_INT:
         finish_ints(v, cells, n, type == PB_TIME);
+        if (wanted == PB_REAL)
+            ints_to_reals(cells, n);
         break;
     case PB_REAL:
         finish_reals(v, cells, n);

@@ -19,8 +19,11 @@ struct pb_scan_cells {
 };
 
 void pb_scan_cells_finish(struct pb_scan_cells *w);
-/* n cells of a column; those that look the same to both are in the vector already. */
+/*
+ * n cells of a column, of the type that the ring has; those that look the same to both are in the
+ * vector already. wanted: that of the table's column.
+ */
 void pb_scan_cells_put(struct pb_scan_cells *w, const struct pb_reader *r, enum pb_type type,
-                       struct duck_vector *v, void *cells, size_t n);
+                       enum pb_type wanted, duckdb_vector v, void *cells, size_t n);
 
 #endif

@@ -12,7 +12,7 @@ void pb_scan_dict_finish(struct pb_scan_dict *d)
 {
     if (d->vector)
         d->duck->destroy_vector(&d->vector);
-    free(d->places);
+    free(d->slots);
     *d = (struct pb_scan_dict){.duck = d->duck};
 }
 
@@ -35,15 +35,15 @@ static void put_one(uint32_t name, const char *s, size_t len, void *arg)
     struct pb_scan_dict *d = f->dict;
 
     /* More may have come since they were counted. */
-    if (d->used >= f->cap || name >= d->nplaces)
+    if (d->used >= f->cap || name >= d->nslots)
         return;
     pb_sql_put_text(d->duck, d->vector, d->used, s, len);
-    d->places[name] = d->used++;
+    d->slots[name] = d->used++;
 }
 
 static void fill(struct pb_scan_dict *d, const struct pb_reader *r)
 {
-    struct duck_type *type = d->duck->create_logical_type(DUCK_VARCHAR);
+    duckdb_logical_type type = d->duck->create_logical_type(DUCKDB_TYPE_VARCHAR);
     struct fill f = {d, 0};
 
     if (d->vector)
@@ -54,38 +54,38 @@ static void fill(struct pb_scan_dict *d, const struct pb_reader *r)
     d->duck->destroy_logical_type(&type);
     d->duck->vector_ensure_validity_writable(d->vector);
     d->duck->vector_get_validity(d->vector)[0] &= ~(uint64_t)1;
-    memset(d->duck->vector_get_data(d->vector), 0, sizeof(struct duck_string));
+    memset(d->duck->vector_get_data(d->vector), 0, sizeof(duckdb_string_t));
     d->bytes = pb_reader_dict_used(r);
-    d->nplaces = (size_t)(d->bytes / 8) + 2;
-    d->places = pb_alloc_resize(d->places, d->nplaces * sizeof *d->places);
-    memset(d->places, 0, d->nplaces * sizeof *d->places);
+    d->nslots = (size_t)(d->bytes / 8) + 2;
+    d->slots = pb_alloc_resize(d->slots, d->nslots * sizeof *d->slots);
+    memset(d->slots, 0, d->nslots * sizeof *d->slots);
     d->used = 1;
     pb_reader_names(r, put_one, &f);
     d->reader = r;
 }
 
 /* Places of all cells; false when one of them is a name that came later. */
-static bool find(const struct pb_scan_dict *d, const uint32_t *cells, size_t n, uint32_t *places)
+static bool find(const struct pb_scan_dict *d, const uint32_t *cells, size_t n, uint32_t *slots)
 {
     bool all = true;
 
     for (size_t i = 0; i < n; i++) {
-        places[i] = cells[i] < d->nplaces ? d->places[cells[i]] : 0;
-        all &= places[i] != 0 || cells[i] == PB_NULL_NAME;
+        slots[i] = cells[i] < d->nslots ? d->slots[cells[i]] : 0;
+        all &= slots[i] != 0 || cells[i] == PB_NULL_NAME;
     }
     return all;
 }
 
 /* Is one of the unknown ones there by now? More than a few that are not are nonsense. */
 static bool has_new(const struct pb_scan_dict *d, const struct pb_reader *r, const uint32_t *cells,
-                    const uint32_t *places, size_t n)
+                    const uint32_t *slots, size_t n)
 {
     int tries = 0;
 
     if (pb_reader_dict_used(r) > d->bytes)
         return true;
     for (size_t i = 0; i < n && tries < TRIES; i++)
-        if (places[i] == 0 && cells[i] != PB_NULL_NAME && cells[i] < d->nplaces) {
+        if (slots[i] == 0 && cells[i] != PB_NULL_NAME && cells[i] < d->nslots) {
             char c;
 
             if (pb_reader_name(r, cells[i], &c, 1) >= 0)
@@ -96,17 +96,17 @@ static bool has_new(const struct pb_scan_dict *d, const struct pb_reader *r, con
 }
 
 void pb_scan_dict_put(struct pb_scan_dict *d, const struct pb_reader *r, const uint32_t *cells,
-                      size_t n, struct duck_vector *out)
+                      size_t n, duckdb_vector out)
 {
     /* One of its own each time: the engine keeps it as long as it likes. */
-    struct duck_selection *selection = d->duck->create_selection_vector(n);
-    uint32_t *places = d->duck->selection_vector_get_data_ptr(selection);
+    duckdb_selection_vector selection = d->duck->create_selection_vector(n);
+    uint32_t *slots = d->duck->selection_vector_get_data_ptr(selection);
 
     if (d->reader != r)
         fill(d, r);
-    if (!find(d, cells, n, places) && has_new(d, r, cells, places, n)) {
+    if (!find(d, cells, n, slots) && has_new(d, r, cells, slots, n)) {
         fill(d, r);
-        find(d, cells, n, places);
+        find(d, cells, n, slots);
     }
     d->duck->vector_reference_vector(out, d->vector);
     pb_duck_dictionary(out, d->used, selection, n);

@@ -18,16 +18,16 @@
 struct pb_scan_dict {
     const struct pb_duck *duck;
     const struct pb_reader *reader; /* whose dictionary it is; NULL at first */
-    struct duck_vector *vector;     /* place 0 is NULL */
-    uint32_t *places;               /* by the number in a NAME cell; 0: unknown */
-    size_t nplaces;
+    duckdb_vector vector;     /* place 0 is NULL */
+    uint32_t *slots;                /* by the number in a NAME cell; 0: unknown */
+    size_t nslots;
     uint32_t used;
-    uint64_t bytes; /* of the dictionary when it was read */
+    uint64_t bytes; /* size of the dictionary when it was read */
 };
 
 void pb_scan_dict_finish(struct pb_scan_dict *d);
 /* Makes `out` a view of the dictionary: row i is the name in cells[i]. */
 void pb_scan_dict_put(struct pb_scan_dict *d, const struct pb_reader *r, const uint32_t *cells,
-                      size_t n, struct duck_vector *out);
+                      size_t n, duckdb_vector out);
 
 #endif

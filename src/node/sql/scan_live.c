@@ -29,19 +29,19 @@ static const struct pb_live *find_live(const char *name)
 {
     if (strcmp(name, pb_live_df_settings.name) == 0)
         return &pb_live_df_settings;
-    for (const struct pb_live *const *l = pb_lives; *l; l++)
-        if (strcmp((*l)->name, name) == 0)
-            return *l;
+    for (const struct pb_known_table *k = pb_known_tables; k->ring || k->live; k++)
+        if (k->live && strcmp(k->live->name, name) == 0)
+            return k->live;
     return NULL;
 }
 
-static void bind(struct duck_bind *info)
+static void bind(duckdb_bind_info info)
 {
     const struct pb_duck *d = pb_duck();
-    struct pb_sql *sql = d->bind_get_extra_info(info);
-    struct duck_value *value = d->bind_get_parameter(info, 0);
+    struct pb_sql *sql;
+    duckdb_value value = d->bind_get_parameter(info, 0);
     char *name = d->get_varchar(value);
-    struct pb_sql_task *task = pb_sql_conn_task(sql, info);
+    struct pb_sql_task *task = pb_sql_conn_task(info, &sql);
     const struct pb_live *live = name ? find_live(name) : NULL;
     struct bound *b;
 
@@ -54,7 +54,7 @@ static void bind(struct duck_bind *info)
     b = pb_alloc_resize(NULL, sizeof *b);
     *b = (struct bound){task, live};
     for (size_t i = 0; i < live->ncolumns; i++) {
-        struct duck_type *type = pb_sql_type(d, live->columns[i].type);
+        duckdb_logical_type type = pb_sql_type(d, live->columns[i].type);
 
         d->bind_add_result_column(info, live->columns[i].name, type);
         d->destroy_logical_type(&type);
@@ -72,7 +72,7 @@ static void scan_free(void *p)
     free(s);
 }
 
-static void init(struct duck_init *info)
+static void init(duckdb_init_info info)
 {
     const struct pb_duck *d = pb_duck();
     struct scan *s = pb_alloc_resize(NULL, sizeof *s);
@@ -88,12 +88,12 @@ static void init(struct duck_init *info)
         if (s->wanted[i] < s->bound->live->ncolumns)
             s->used[s->wanted[i]] = true;
     }
-    pb_scan_hand_over();
+    pb_scan_release();
     d->init_set_max_threads(info, 1);
     d->init_set_init_data(info, s, scan_free);
 }
 
-static void put_cell(const struct pb_duck *d, struct duck_vector *v, void *data, size_t row,
+static void put_cell(const struct pb_duck *d, duckdb_vector v, void *data, size_t row,
                      enum pb_type type, const struct pb_row_cell *cell)
 {
     switch (type) {
@@ -116,7 +116,7 @@ static void put_cell(const struct pb_duck *d, struct duck_vector *v, void *data,
     }
 }
 
-static void put_column(const struct pb_duck *d, const struct scan *s, struct duck_vector *v,
+static void put_column(const struct pb_duck *d, const struct scan *s, duckdb_vector v,
                        size_t column, size_t n)
 {
     const struct pb_row_cell *cell = s->rows.cells + s->next * s->rows.ncolumns + column;
@@ -133,7 +133,7 @@ static void put_column(const struct pb_duck *d, const struct scan *s, struct duc
     }
 }
 
-static void rows(struct duck_call *info, struct duck_chunk *output)
+static void rows(duckdb_function_info info, duckdb_data_chunk output)
 {
     const struct pb_duck *d = pb_duck();
     struct scan *s = d->function_get_init_data(info);
@@ -141,12 +141,14 @@ static void rows(struct duck_call *info, struct duck_chunk *output)
     struct pb_err err = {0};
     size_t n;
 
-    pb_scan_take_over();
+    pb_scan_acquire();
     b = s->bound;
     if (!s->made) {
         s->made = true;
         pb_rows_init(&s->rows, b->live->columns, b->live->ncolumns);
-        if (b->live->fill(b->task->sql->node, b->task->scope, s->used, &s->rows, &err) < 0) {
+        s->rows.deadline_ns = b->task->deadline_ns;
+        s->rows.cancelled = b->task->cancelled;
+        if (b->live->fill(b->task->sql->with.node, b->task->scope, s->used, &s->rows, &err) < 0) {
             d->function_set_error(info, err.msg);
             return;
         }
@@ -154,26 +156,26 @@ static void rows(struct duck_call *info, struct duck_chunk *output)
             pb_sql_notice(b->task, "%s", s->rows.notice);
     }
     n = s->rows.nrows - s->next;
-    if (n > DUCK_VECTOR_SIZE)
-        n = DUCK_VECTOR_SIZE;
+    if (n > PB_DUCK_VECTOR)
+        n = PB_DUCK_VECTOR;
     for (size_t i = 0; n > 0 && i < s->nwanted; i++)
         if (s->wanted[i] < b->live->ncolumns)
             put_column(d, s, d->data_chunk_get_vector(output, i), s->wanted[i], n);
     s->next += n;
-    pb_scan_hand_over();
+    pb_scan_release();
     d->data_chunk_set_size(output, n);
 }
 
-int pb_sql_scan_live_register(struct pb_sql *s, struct duck_connection *c)
+int pb_sql_scan_live_register(struct pb_sql *s, duckdb_connection c)
 {
     const struct pb_duck *d = s->duck;
-    struct duck_table_function *f = d->create_table_function();
-    struct duck_type *text = d->create_logical_type(DUCK_VARCHAR);
+    duckdb_table_function f = d->create_table_function();
+    duckdb_logical_type text = d->create_logical_type(DUCKDB_TYPE_VARCHAR);
     int rc;
 
     d->table_function_set_name(f, "probing_live");
     d->table_function_add_parameter(f, text);
-    d->table_function_set_extra_info(f, s, NULL);
+    pb_sql_conn_introduce(s, f);
     d->table_function_set_bind(f, bind);
     d->table_function_set_init(f, init);
     d->table_function_set_function(f, rows);

@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "host/alloc.h"
-#include "node/journal.h"
 #include "node/sql/scan.h"
 
 static void bound_free(void *p)
@@ -49,10 +48,11 @@ static int find_typed(const struct pb_store_ring *ring, const char *name, enum p
     return at >= 0 && ring->reader.columns[at].type == type ? at : -1;
 }
 
-/* Two kinds of text are one type in SQL. */
-static bool same_type(enum pb_type a, enum pb_type b)
+/* Two kinds of text are one type in SQL; whole numbers may be shown as floating point. */
+static bool fits_type(enum pb_type is, enum pb_type wanted)
 {
-    return a == b || ((a == PB_NAME || a == PB_TEXT) && (b == PB_NAME || b == PB_TEXT));
+    return is == wanted || (is == PB_INT && wanted == PB_REAL) ||
+           ((is == PB_NAME || is == PB_TEXT) && (wanted == PB_NAME || wanted == PB_TEXT));
 }
 
 /* Where each column of the table is in this ring; false when one is there with another type. */
@@ -71,33 +71,13 @@ static bool map_columns(struct pb_sql_task *task, const struct pb_column_spec *c
                                                         : PB_SCAN_NOWHERE;
         else if (at < 0 && strcmp(columns[i].name, "_row") == 0)
             at = PB_SCAN_ROW;
-        if (at >= 0 && !same_type(ring->reader.columns[at].type, columns[i].type)) {
+        if (at >= 0 && !fits_type(ring->reader.columns[at].type, columns[i].type)) {
             pb_sql_notice(task, "%s of process %s left out: its column %s has another type",
                           ring->reader.name, ring->store->process.id, columns[i].name);
             return false;
         }
         ret[i] = at;
     }
-    return true;
-}
-
-const char *pb_scan_identity(const struct pb_store_ring *ring, char *buf)
-{
-    snprintf(buf, PB_SCAN_IDENTITY, "%s/%s %llu", ring->store->path, ring->file,
-             (unsigned long long)ring->inode);
-    return buf;
-}
-
-/* A ring that ended a server is not read by the next one. */
-static bool is_refused(struct pb_sql_task *task, const struct pb_store_ring *ring)
-{
-    char identity[PB_SCAN_IDENTITY], why[160];
-
-    if (!pb_journal_refused(task->sql->node->opts.journal, PB_JOURNAL_RING,
-                            pb_scan_identity(ring, identity), why, sizeof why))
-        return false;
-    pb_sql_notice(task, "%s of process %s left out: it %s", ring->reader.name,
-                  ring->store->process.id, why);
     return true;
 }
 
@@ -108,7 +88,7 @@ static void add_source(struct pb_scan_bound *b, struct pb_sql_task *task,
     struct pb_scan_source *s;
     int *map = pb_alloc_resize(NULL, (b->ncolumns + 1) * sizeof *map);
 
-    if (first >= next || is_refused(task, ring) ||
+    if (first >= next ||
         !map_columns(task, columns, b->ncolumns, ring, map)) {
         free(map);
         return;
@@ -145,13 +125,14 @@ static void add_rings(struct pb_scan_bound *b, struct pb_sql_task *task,
     }
 }
 
-static void declare(const struct pb_duck *d, struct duck_bind *info, struct pb_scan_bound *b,
-                    const struct pb_column_spec *columns, size_t n)
+static void add_result_columns(const struct pb_duck *d, duckdb_bind_info info,
+                               struct pb_scan_bound *b, const struct pb_column_spec *columns,
+                               size_t n)
 {
     b->types = pb_alloc_resize(NULL, (n + 1) * sizeof *b->types);
     b->ncolumns = n;
     for (size_t i = 0; i < n; i++) {
-        struct duck_type *type = pb_sql_type(d, columns[i].type);
+        duckdb_logical_type type = pb_sql_type(d, columns[i].type);
 
         b->types[i] = columns[i].type;
         d->bind_add_result_column(info, columns[i].name, type);
@@ -160,7 +141,7 @@ static void declare(const struct pb_duck *d, struct duck_bind *info, struct pb_s
 }
 
 /* The columns of one ring as the archive writes them: its own, then what is not among them. */
-static void bind_part(const struct pb_duck *d, struct duck_bind *info, struct pb_scan_bound *b,
+static void bind_part(const struct pb_duck *d, duckdb_bind_info info, struct pb_scan_bound *b,
                       struct pb_sql_task *task)
 {
     static const char *const added[] = {"pid", "rank"};
@@ -180,16 +161,16 @@ static void bind_part(const struct pb_duck *d, struct duck_bind *info, struct pb
     for (size_t i = 0; i < 2; i++)
         if (find_column(task->ring, added[i]) < 0)
             columns[n++] = (struct pb_column_spec){added[i], PB_INT, "", ""};
-    declare(d, info, b, columns, n);
+    add_result_columns(d, info, b, columns, n);
     add_source(b, task, columns, task->ring, task->first, task->last + 1);
 }
 
-static void bind(struct duck_bind *info)
+static void bind(duckdb_bind_info info)
 {
     const struct pb_duck *d = pb_duck();
-    struct pb_sql *sql = d->bind_get_extra_info(info);
-    struct pb_sql_task *task = pb_sql_conn_task(sql, info);
-    struct duck_value *value = d->bind_get_parameter(info, 0);
+    struct pb_sql *sql;
+    struct pb_sql_task *task = pb_sql_conn_task(info, &sql);
+    duckdb_value value = d->bind_get_parameter(info, 0);
     char *name = d->get_varchar(value);
     const struct pb_catalog_table *t;
     struct pb_scan_bound *b;
@@ -208,7 +189,7 @@ static void bind(struct duck_bind *info)
     if (task->ring) {
         bind_part(d, info, b, task);
     } else {
-        declare(d, info, b, t->columns, t->ncolumns);
+        add_result_columns(d, info, b, t->columns, t->ncolumns);
         add_rings(b, task, t);
     }
     for (size_t i = 0; i < b->nsources; i++)
@@ -217,16 +198,16 @@ static void bind(struct duck_bind *info)
     d->bind_set_bind_data(info, b, bound_free);
 }
 
-int pb_sql_scan_ring_register(struct pb_sql *s, struct duck_connection *c)
+int pb_sql_scan_ring_register(struct pb_sql *s, duckdb_connection c)
 {
     const struct pb_duck *d = s->duck;
-    struct duck_table_function *f = d->create_table_function();
-    struct duck_type *text = d->create_logical_type(DUCK_VARCHAR);
+    duckdb_table_function f = d->create_table_function();
+    duckdb_logical_type text = d->create_logical_type(DUCKDB_TYPE_VARCHAR);
     int rc;
 
     d->table_function_set_name(f, "probing_ring");
     d->table_function_add_parameter(f, text);
-    d->table_function_set_extra_info(f, s, NULL);
+    pb_sql_conn_introduce(s, f);
     d->table_function_set_bind(f, bind);
     d->table_function_set_init(f, pb_scan_init);
     d->table_function_set_local_init(f, pb_scan_local_init);

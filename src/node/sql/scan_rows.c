@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "host/alloc.h"
-#include "node/journal.h"
 #include "node/sql/scan.h"
 #include "node/sql/scan_cells.h"
+#include "node/watchdog/journal.h"
 
 enum { PIECE_ROWS = 1 << 16, COLUMNS_MAX = PB_RING_COLUMNS_MAX + 2 };
 
@@ -35,11 +35,11 @@ struct worker {
     struct piece piece; /* what is left of it */
     struct pb_scan_cells texts;
     const struct pb_scan_source *ready_for; /* what follows is for this one */
-    size_t columns[COLUMNS_MAX], ncolumns;  /* of the ring, to be copied */
-    struct duck_value *host, *pid;
-    void *cells[COLUMNS_MAX]; /* those that do not go into a vector as they are */
+    size_t columns[COLUMNS_MAX], ncolumns;  /* the ring's columns that are copied */
+    duckdb_value host, pid;
+    void *cells[COLUMNS_MAX]; /* cells that do not go into a vector as they are */
     void *out[COLUMNS_MAX];   /* where each column is copied to this time */
-    uint64_t rows[DUCK_VECTOR_SIZE];
+    uint64_t rows[PB_DUCK_VECTOR];
 };
 
 static void scan_free(void *p)
@@ -71,17 +71,17 @@ static void cut_pieces(struct scan *s)
 
 static _Atomic unsigned made;
 
-void pb_scan_hand_over(void)
+void pb_scan_release(void)
 {
     atomic_fetch_add_explicit(&made, 1, memory_order_release);
 }
 
-void pb_scan_take_over(void)
+void pb_scan_acquire(void)
 {
     atomic_load_explicit(&made, memory_order_acquire);
 }
 
-void pb_scan_init(struct duck_init *info)
+void pb_scan_init(duckdb_init_info info)
 {
     const struct pb_duck *d = pb_duck();
     struct scan *s = pb_alloc_resize(NULL, sizeof *s);
@@ -94,7 +94,7 @@ void pb_scan_init(struct duck_init *info)
         s->wanted[i] = d->init_get_column_index(info, i);
     cut_pieces(s);
     d->init_set_max_threads(info, s->npieces ? s->npieces : 1);
-    pb_scan_hand_over();
+    pb_scan_release();
     d->init_set_init_data(info, s, scan_free);
 }
 
@@ -117,24 +117,24 @@ static void worker_free(void *p)
     free(w);
 }
 
-void pb_scan_local_init(struct duck_init *info)
+void pb_scan_local_init(duckdb_init_info info)
 {
     struct worker *w = pb_alloc_resize(NULL, sizeof *w);
 
     memset(w, 0, sizeof *w);
     w->texts.dict.duck = pb_duck();
-    pb_scan_hand_over();
+    pb_scan_release();
     pb_duck()->init_set_init_data(info, w, worker_free);
 }
 
 /* The number of the output's column i in this ring, or an enum; what is not a column is nowhere. */
-static int place_of(const struct scan *s, const struct pb_scan_source *from, size_t i)
+static int column_in_ring(const struct scan *s, const struct pb_scan_source *from, size_t i)
 {
     return s->wanted[i] < s->bound->ncolumns ? from->columns[s->wanted[i]] : PB_SCAN_NOWHERE;
 }
 
 /* Which cells to copy from this ring, and what is the same in all its rows. */
-static void turn_to(struct worker *w, const struct scan *s, const struct pb_scan_source *from)
+static void open_source(struct worker *w, const struct scan *s, const struct pb_scan_source *from)
 {
     const struct pb_duck *d = pb_duck();
 
@@ -142,8 +142,8 @@ static void turn_to(struct worker *w, const struct scan *s, const struct pb_scan
         return;
     w->ncolumns = 0;
     for (size_t i = 0; i < s->nwanted; i++)
-        if (place_of(s, from, i) >= 0 && w->ncolumns < PB_RING_COLUMNS_MAX)
-            w->columns[w->ncolumns++] = (size_t)place_of(s, from, i);
+        if (column_in_ring(s, from, i) >= 0 && w->ncolumns < PB_RING_COLUMNS_MAX)
+            w->columns[w->ncolumns++] = (size_t)column_in_ring(s, from, i);
     if (from->pid_at >= 0) {
         w->columns[w->ncolumns++] = (size_t)from->pid_at;
         if (from->time_at >= 0)
@@ -156,14 +156,14 @@ static void turn_to(struct worker *w, const struct scan *s, const struct pb_scan
 }
 
 /* The cells of column k go into the vector itself where the two look the same. */
-static void aim(struct worker *w, size_t k, enum pb_type type, struct duck_vector *v)
+static void set_destination(struct worker *w, size_t k, enum pb_type type, duckdb_vector v)
 {
     if (v && type != PB_NAME && type != PB_TEXT) {
         w->out[k] = pb_duck()->vector_get_data(v);
         return;
     }
     if (!w->cells[k])
-        w->cells[k] = pb_alloc_resize(NULL, DUCK_VECTOR_SIZE * sizeof(uint64_t));
+        w->cells[k] = pb_alloc_resize(NULL, PB_DUCK_VECTOR * sizeof(uint64_t));
     w->out[k] = w->cells[k];
 }
 
@@ -203,11 +203,6 @@ static bool is_in_scope(const struct pb_scope *scope, int64_t pid, int64_t time_
     return false;
 }
 
-static size_t width_of(enum pb_type type)
-{
-    return type == PB_BOOL ? 1 : type == PB_NAME ? 4 : 8;
-}
-
 /* Of a shared ring: rows about other processes, or about an older one of that number, go. */
 static size_t keep_scope(struct worker *w, const struct pb_scan_source *from,
                          const struct pb_scope *scope, size_t n)
@@ -221,7 +216,7 @@ static size_t keep_scope(struct worker *w, const struct pb_scan_source *from,
         if (!is_in_scope(scope, pids[i], times ? times[i] : PB_NULL_INT))
             continue;
         for (size_t k = 0; kept != i && k < w->ncolumns; k++) {
-            size_t width = width_of(columns[w->columns[k]].type);
+            size_t width = pb_type_width(columns[w->columns[k]].type);
 
             memcpy((char *)w->out[k] + kept * width, (char *)w->out[k] + i * width, width);
         }
@@ -232,20 +227,20 @@ static size_t keep_scope(struct worker *w, const struct pb_scan_source *from,
 
 /* What is not in the ring itself. */
 static void put_other(struct worker *w, const struct pb_scan_source *from, int place,
-                      struct duck_vector *v, size_t n)
+                      duckdb_vector v, size_t n)
 {
-    const struct pb_store *store = from->ring->store;
+    int64_t rank = atomic_load(&from->ring->rank);
     const struct pb_duck *d = pb_duck();
 
     if (place == PB_SCAN_HOST) {
         d->vector_reference_value(v, w->host);
     } else if (place == PB_SCAN_PID) {
         d->vector_reference_value(v, w->pid);
-    } else if (place == PB_SCAN_RANK && store->rank >= 0) {
+    } else if (place == PB_SCAN_RANK && rank >= 0) {
         int64_t *cells = d->vector_get_data(v);
 
         for (size_t i = 0; i < n; i++)
-            cells[i] = store->rank;
+            cells[i] = rank;
     } else if (place == PB_SCAN_ROW) {
         memcpy(d->vector_get_data(v), w->rows, n * sizeof *w->rows);
     } else {
@@ -261,22 +256,23 @@ static bool is_over(const struct pb_sql_task *t)
 }
 
 /* Up to a chunk of the piece; how many rows came out. */
-static size_t copy_chunk(struct worker *w, const struct scan *s, struct duck_chunk *output)
+static size_t copy_chunk(struct worker *w, const struct scan *s, duckdb_data_chunk output)
 {
     const struct pb_scan_source *from = w->piece.source;
     const struct pb_reader *r = &from->ring->reader;
     size_t n = w->piece.next - w->piece.first, k = 0;
     const struct pb_duck *d = pb_duck();
 
-    if (n > DUCK_VECTOR_SIZE)
-        n = DUCK_VECTOR_SIZE;
+    if (n > PB_DUCK_VECTOR)
+        n = PB_DUCK_VECTOR;
     for (size_t i = 0; i < s->nwanted; i++)
-        if (place_of(s, from, i) >= 0 && k < PB_RING_COLUMNS_MAX) {
-            aim(w, k, r->columns[w->columns[k]].type, d->data_chunk_get_vector(output, i));
+        if (column_in_ring(s, from, i) >= 0 && k < PB_RING_COLUMNS_MAX) {
+            set_destination(w, k, r->columns[w->columns[k]].type,
+                            d->data_chunk_get_vector(output, i));
             k++;
         }
     for (; k < w->ncolumns; k++)
-        aim(w, k, PB_TEXT, NULL);
+        set_destination(w, k, PB_TEXT, NULL);
     k = n;
     n = pb_reader_copy(r, w->piece.first, n, w->columns, w->ncolumns, w->out, w->rows, NULL);
     w->piece.first += k;
@@ -287,7 +283,7 @@ static size_t copy_chunk(struct worker *w, const struct scan *s, struct duck_chu
     return n;
 }
 
-static void finish_chunk(struct worker *w, const struct scan *s, struct duck_chunk *output,
+static void finish_chunk(struct worker *w, const struct scan *s, duckdb_data_chunk output,
                          size_t n)
 {
     const struct pb_scan_source *from = w->piece.source;
@@ -296,8 +292,8 @@ static void finish_chunk(struct worker *w, const struct scan *s, struct duck_chu
     size_t k = 0;
 
     for (size_t i = 0; i < s->nwanted; i++) {
-        struct duck_vector *v = d->data_chunk_get_vector(output, i);
-        int place = place_of(s, from, i);
+        duckdb_vector v = d->data_chunk_get_vector(output, i);
+        int place = column_in_ring(s, from, i);
 
         if (s->wanted[i] >= s->bound->ncolumns)
             continue; /* nothing but the number of rows is wanted */
@@ -305,7 +301,8 @@ static void finish_chunk(struct worker *w, const struct scan *s, struct duck_chu
             put_other(w, from, place, v, n);
             continue;
         }
-        pb_scan_cells_put(&w->texts, r, r->columns[w->columns[k]].type, v, w->out[k], n);
+        pb_scan_cells_put(&w->texts, r, r->columns[w->columns[k]].type,
+                          s->bound->types[s->wanted[i]], v, w->out[k], n);
         k++;
     }
 }
@@ -313,12 +310,12 @@ static void finish_chunk(struct worker *w, const struct scan *s, struct duck_chu
 /* Whatever is read next was written by a stranger. */
 static int begin_ring(struct pb_journal *j, const struct pb_store_ring *ring)
 {
-    char identity[PB_SCAN_IDENTITY];
+    struct pb_ring_identity is = {ring->device, ring->inode, ring->reader.created_ns};
 
-    return j ? pb_journal_begin(j, PB_JOURNAL_RING, pb_scan_identity(ring, identity)) : -1;
+    return pb_journal_begin_ring(j, &is);
 }
 
-void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
+void pb_scan_rows(duckdb_function_info info, duckdb_data_chunk output)
 {
     const struct pb_duck *d = pb_duck();
     struct scan *s = d->function_get_init_data(info);
@@ -329,9 +326,9 @@ void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
     size_t n = 0;
     int entry = -1;
 
-    pb_scan_take_over();
+    pb_scan_acquire();
     task = s->bound->task;
-    journal = task->sql->node->opts.journal;
+    journal = task->sql->with.journal;
     while (n == 0 && !is_over(task)) {
         pb_journal_end(journal, entry);
         entry = -1;
@@ -342,7 +339,7 @@ void pb_scan_rows(struct duck_call *info, struct duck_chunk *output)
                 break;
             w->piece = s->pieces[i];
             entry = begin_ring(journal, w->piece.source->ring);
-            turn_to(w, s, w->piece.source);
+            open_source(w, s, w->piece.source);
         } else {
             entry = begin_ring(journal, w->piece.source->ring);
         }

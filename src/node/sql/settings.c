@@ -13,17 +13,6 @@ static const struct pb_column_spec columns[] = {
     {"value", PB_NAME, "", "its value"},
 };
 
-static int fill(struct pb_node *node, const struct pb_scope *scope, const bool *wanted,
-                struct pb_rows *rows, struct pb_err *err);
-
-const struct pb_live pb_live_df_settings = {
-    .name = "information_schema.df_settings",
-    .doc = "settings and their values",
-    .columns = columns,
-    .ncolumns = sizeof columns / sizeof *columns,
-    .fill = fill,
-};
-
 static void add_row(struct pb_rows *rows, int index, const struct pb_settings *s)
 {
     char value[PB_SETTING_VALUE_MAX], name[PB_SETTING_NAME_MAX + 8];
@@ -35,36 +24,17 @@ static void add_row(struct pb_rows *rows, int index, const struct pb_settings *s
     pb_rows_text(rows, row, 1, value);
 }
 
-static int fill(struct pb_node *node, const struct pb_scope *scope, const bool *wanted,
-                struct pb_rows *rows, struct pb_err *err)
-{
-    struct pb_settings s;
-
-    (void)wanted;
-    pb_settings_init(&s);
-    if (node->sql->settings && node->sql->settings->read(node, scope, &s, err) < 0)
-        return -1;
-    for (int i = 0; i < PB_SETTING_COUNT; i++)
-        add_row(rows, i, &s);
-    return 0;
-}
-
 static int unknown(const char *name, long at, long *ret_at, struct pb_err *err)
 {
-    const char *bare = strncasecmp(name, "probing.", 8) == 0 ? name + 8 : name;
-    struct pb_nearest n = PB_NEAREST_INIT(bare);
-    const char *best;
+    const char *best = pb_nearest_setting(name);
 
-    for (int i = 0; i < PB_SETTING_COUNT; i++)
-        pb_nearest_offer(&n, pb_setting_list[i].name);
-    best = pb_nearest_result(&n);
     *ret_at = at;
     return pb_err_set(err, PB_FAIL, "unknown setting '%s'%s%s%s", name,
                       best ? ". Did you mean '" : "", best ? best : "", best ? "'?" : "");
 }
 
 /* The rest of the text, without quotes or blanks around it. */
-static void take_value(const char *sql, size_t len, size_t pos, char *buf, size_t cap)
+static void parse_value(const char *sql, size_t len, size_t pos, char *buf, size_t cap)
 {
     size_t n;
 
@@ -98,14 +68,14 @@ static int set_one(struct pb_sql *s, const struct pb_scope *scope, const char *s
         *ret_at = at;
         return pb_err_set(err, PB_FAIL, "SET %s: no value", name);
     }
-    take_value(sql, len, pos, value, sizeof value);
+    parse_value(sql, len, pos, value, sizeof value);
     if (pb_settings_find(name, strlen(name)) < 0)
         return unknown(name, at, ret_at, err);
-    if (!s->settings)
+    if (!s->with.settings)
         return pb_err_set(err, PB_FAIL, "settings cannot be changed here");
     pb_buf_printf(&line, "%s=%s", name, value);
     *ret_at = (long)pb_sql_peek(sql, len, pos).at;
-    rc = s->settings->write(s->node, scope, line.data, err);
+    rc = s->with.settings->write(s->with.node, scope, line.data, err);
     pb_buf_finish(&line);
     return rc < 0 ? -1 : 1;
 }
@@ -116,7 +86,7 @@ static int show(struct pb_sql *s, const struct pb_scope *scope, int index, struc
     struct pb_settings values;
 
     pb_settings_init(&values);
-    if (s->settings && s->settings->read(s->node, scope, &values, err) < 0)
+    if (s->with.settings && s->with.settings->read(s->with.node, scope, &values, err) < 0)
         return -1;
     pb_rows_init(ret, columns, sizeof columns / sizeof *columns);
     for (int i = 0; i < PB_SETTING_COUNT; i++)

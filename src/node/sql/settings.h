@@ -11,9 +11,9 @@
 
 #include <stdbool.h>
 
-#include "node/live.h"
-#include "node/rows.h"
 #include "node/sql/engine.h"
+#include "node/sql/live.h"
+#include "node/sql/rows.h"
 
 /* information_schema.df_settings: name, value. */
 extern const struct pb_live pb_live_df_settings;

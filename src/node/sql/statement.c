@@ -1,14 +1,16 @@
 #include "node/sql/statement.h"
 
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "node/sql/admit.h"
 #include "node/sql/error.h"
-#include "node/sql/words.h"
+#include "node/sql/rewrite.h"
 
 #define NAP_NS 20000
+#define SHORT_NS 50000000 /* of a core, for a query that keeps its priority */
 #define NAP_MAX_NS 500000
 #define REASON_TRIES 3
 
@@ -88,20 +90,20 @@ static int find_inner(struct pb_statement *st)
 }
 
 /* What is in files and rings, as of now. */
-static void take_stores(struct pb_statement *st, struct pb_archive_table **ret_files,
-                        size_t *ret_nfiles)
+static void snapshot_stores(struct pb_statement *st, struct pb_archive_table **ret_files,
+                            size_t *ret_nfiles)
 {
-    struct pb_node *n = st->sql->node;
+    struct pb_archive *archive = st->sql->archive;
 
     *ret_nfiles = 0;
     *ret_files = NULL;
-    if (n->archive) {
-        pb_archive_begin(n->archive);
+    if (archive) {
+        pb_archive_begin(archive);
         st->begun = true;
-        *ret_nfiles = pb_archive_tables(n->archive, &st->arena, ret_files);
+        *ret_nfiles = pb_archive_tables(archive, &st->arena, ret_files);
     }
-    if (n->discover)
-        st->task.stores = pb_discover_take(n->discover, 0);
+    if (st->sql->with.discover)
+        st->task.stores = pb_discover_snapshot(st->sql->with.discover, 0);
 }
 
 /* Leaves the catalog locked for reading, with every view that the statement may need. */
@@ -115,14 +117,21 @@ static int lock_catalog(struct pb_statement *st, const struct pb_archive_table *
     int rc = 0;
 
     pthread_rwlock_rdlock(&s->catalog_lock);
-    if (pb_catalog_fits(c, st->task.stores, files, nfiles) && !pb_views_missing(s, sql, len)) {
+    if (pb_catalog_fits(c, st->task.stores, files, nfiles, &s->elsewhere) &&
+        !pb_views_missing(s, sql, len)) {
         st->locked = true;
         return 0;
     }
     pthread_rwlock_unlock(&s->catalog_lock);
     pthread_rwlock_wrlock(&s->catalog_lock);
-    if (!pb_catalog_fits(c, st->task.stores, files, nfiles)) {
-        pb_catalog_build(c, st->task.stores, files, nfiles, pb_views_learn,
+    /* What is made in a database that another one has replaced is not there for the next. */
+    if (st->conn->generation != s->generation) {
+        pthread_rwlock_unlock(&s->catalog_lock);
+        st->task.broke = true;
+        return pb_err_set(&st->err->err, PB_FAIL, "SQL engine: it was started again");
+    }
+    if (!pb_catalog_fits(c, st->task.stores, files, nfiles, &s->elsewhere)) {
+        pb_catalog_build(c, st->task.stores, files, nfiles, &s->elsewhere, pb_views_learn,
                          &(struct pb_views_learner){s, st->conn});
         rc = pb_views_drop_stale(s, st->conn, &st->err->err);
     }
@@ -140,7 +149,7 @@ static int lock_catalog(struct pb_statement *st, const struct pb_archive_table *
 static int describe(struct pb_statement *st, const struct pb_archive_table *files, size_t nfiles)
 {
     struct pb_buf b = PB_BUF_INIT;
-    bool is_one = pb_words_describe(st->text.text.data, st->text.text.len, &st->sql->catalog, &b);
+    bool is_one = pb_rewrite_describe(st->text.text.data, st->text.text.len, &st->sql->catalog, &b);
 
     if (!is_one)
         return 0;
@@ -163,8 +172,8 @@ int pb_statement_open(struct pb_statement *st, struct pb_sql *s, const struct pb
     if (refuse(st, sql, pb_sql_peek(sql, len, 0)) < 0 || find_inner(st) < 0)
         return -1;
     err->at = -1;
-    st->reads = pb_words_has_from(sql, len);
-    st->conn = pb_sql_conn_take(s, &st->task, &err->err);
+    st->reads = pb_rewrite_has_from(sql, len);
+    st->conn = pb_sql_conn_acquire(s, &st->task, &err->err);
     if (!st->conn)
         return -1;
     if (!st->reads) {
@@ -174,10 +183,11 @@ int pb_statement_open(struct pb_statement *st, struct pb_sql *s, const struct pb
     }
     if (pb_sql_conn_scope(s, st->conn, &err->err) < 0)
         return -1;
-    take_stores(st, &files, &nfiles);
+    snapshot_stores(st, &files, &nfiles);
     if (lock_catalog(st, files, nfiles) < 0 || describe(st, files, nfiles) < 0)
         return -1;
-    pb_words_qualify(&st->text, &s->catalog);
+    pb_rewrite_qualify(&st->text, &s->catalog);
+    pb_rewrite_windows(&st->text);
     return 0;
 }
 
@@ -185,6 +195,7 @@ static int fail(struct pb_statement *st, const char *text)
 {
     uint64_t now = pb_clock_ns();
 
+    pb_sql_database_check(st->sql, st->conn, text);
     if (st->task.cancelled && atomic_load(st->task.cancelled))
         return pb_err_set(&st->err->err, PB_TIMEOUT, "cancelled");
     if (now >= st->task.deadline_ns) {
@@ -271,7 +282,7 @@ int pb_statement_prepare(struct pb_statement *st)
     while (bind(st, st->text.text.data, &said) < 0) {
         at = strstr(said, "must appear in the GROUP BY clause") ? pb_sql_error_at(said) : -1;
         pb_buf_clear(&grouped);
-        if (at < 0 || !pb_words_group(&st->text, (size_t)at, &grouped)) {
+        if (at < 0 || !pb_rewrite_group(&st->text, (size_t)at, &grouped)) {
             pb_buf_finish(&grouped);
             return fail(st, said);
         }
@@ -282,11 +293,21 @@ int pb_statement_prepare(struct pb_statement *st)
         pb_sql_notice(&st->task, "no GROUP BY: grouped by %s", grouped.data ? grouped.data : "all");
     }
     pb_buf_finish(&grouped);
-    if (d->prepared_statement_type(st->prepared) != (st->inner ? DUCK_EXPLAIN : DUCK_SELECT))
+    if (d->prepared_statement_type(st->prepared) !=
+        (st->inner ? DUCKDB_STATEMENT_TYPE_EXPLAIN : DUCKDB_STATEMENT_TYPE_SELECT))
         return pb_err_set(&st->err->err, PB_FAIL, "this statement is refused: SQL here only reads");
     if (d->nparams(st->prepared) > 0)
         return pb_err_set(&st->err->err, PB_FAIL, "the statement has parameters that nobody gave");
     return 0;
+}
+
+const char *pb_statement_column(struct pb_statement *st, size_t i)
+{
+    const char *name = st->sql->duck->prepared_statement_column_name(st->prepared, i);
+    const char *copy = pb_arena_strdup(&st->arena, name ? name : "");
+
+    st->sql->duck->free((void *)(uintptr_t)name);
+    return copy;
 }
 
 int pb_statement_replace(struct pb_statement *st, const char *sql)
@@ -297,17 +318,34 @@ int pb_statement_replace(struct pb_statement *st, const char *sql)
 }
 
 /*
+ * A short question is answered as fast as any program runs; one that takes longer works beside a
+ * training, on the thread of its request, which ends with it.
+ */
+static void lower_priority(const struct pb_statement *st)
+{
+    struct timespec used = {0};
+
+    if (!st->sql->with.journal || clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) < 0)
+        return;
+    if ((used.tv_sec || used.tv_nsec > SHORT_NS) &&
+        getpriority(PRIO_PROCESS, 0) < PB_SQL_LOW_PRIORITY)
+        setpriority(PRIO_PROCESS, 0, PB_SQL_LOW_PRIORITY);
+}
+
+/*
  * Works along until there is a result. While other threads have all there is to do, the engine
  * itself would ask again without end, and take a core from them.
  */
-static void work(const struct pb_duck *d, struct duck_pending *pending)
+static void work(struct pb_statement *st)
 {
+    const struct pb_duck *d = st->sql->duck;
     struct timespec nap = {0, NAP_NS};
     int state;
 
-    while ((state = d->pending_execute_task(pending)) == DUCK_PENDING_NOT_READY ||
-           state == DUCK_PENDING_NO_TASKS) {
-        if (state == DUCK_PENDING_NOT_READY) {
+    while ((state = d->pending_execute_task(st->pending)) == DUCKDB_PENDING_RESULT_NOT_READY ||
+           state == DUCKDB_PENDING_NO_TASKS_AVAILABLE) {
+        lower_priority(st);
+        if (state == DUCKDB_PENDING_RESULT_NOT_READY) {
             nap.tv_nsec = NAP_NS;
             continue;
         }
@@ -338,7 +376,7 @@ static void drop_result(struct pb_statement *st)
 static const char *run_for_error(struct pb_statement *st)
 {
     const struct pb_duck *d = st->sql->duck;
-    struct duck_chunk *chunk;
+    duckdb_data_chunk chunk;
     const char *said = "";
     bool more = true;
 
@@ -346,7 +384,7 @@ static const char *run_for_error(struct pb_statement *st)
     if (pb_sql_conn_read_only(st->sql, st->conn, &(struct pb_err){0}) < 0 ||
         d->pending_prepared_streaming(st->prepared, &st->pending) != 0)
         return "";
-    work(d, st->pending);
+    work(st);
     st->has_result = true;
     if (d->execute_pending(st->pending, &st->result) != 0)
         return pb_arena_strdup(&st->arena, pb_statement_said(st));
@@ -393,11 +431,11 @@ int pb_statement_start(struct pb_statement *st)
         pthread_rwlock_unlock(&st->sql->catalog_lock);
     st->locked = false;
     if (st->begun)
-        pb_archive_bound(st->sql->node->archive);
+        pb_archive_bound(st->sql->archive);
     st->bound = st->begun;
     if (rc != 0)
         return fail(st, d->pending_error(st->pending));
-    work(d, st->pending);
+    work(st);
     rc = d->execute_pending(st->pending, &st->result);
     st->has_result = true;
     if (rc == 0)
@@ -405,15 +443,25 @@ int pb_statement_start(struct pb_statement *st)
     return fail(st, find_reason(st, pb_arena_strdup(&st->arena, pb_statement_said(st))));
 }
 
-struct duck_chunk *pb_statement_fetch(struct pb_statement *st, bool *ret_failed)
+duckdb_data_chunk pb_statement_fetch(struct pb_statement *st, bool *ret_failed)
 {
-    struct duck_chunk *chunk = st->sql->duck->fetch_chunk(st->result);
-    const char *said = chunk ? "" : pb_statement_said(st);
+    duckdb_data_chunk chunk;
+    const char *said;
 
+    lower_priority(st);
+    chunk = st->sql->duck->fetch_chunk(st->result);
+    said = chunk ? "" : pb_statement_said(st);
     *ret_failed = *said != '\0';
     if (*ret_failed)
         fail(st, find_reason(st, pb_arena_strdup(&st->arena, said)));
     return chunk;
+}
+
+void pb_statement_end_reading(struct pb_statement *st)
+{
+    drop_result(st);
+    drop_prepared(st);
+    pb_sql_conn_end_reading(st->sql, st->conn);
 }
 
 void pb_statement_close(struct pb_statement *st)
@@ -424,13 +472,13 @@ void pb_statement_close(struct pb_statement *st)
     drop_prepared(st);
     if (st->locked)
         pthread_rwlock_unlock(&s->catalog_lock);
-    pb_sql_conn_give(s, st->conn);
+    pb_sql_conn_release(s, st->conn);
     if (st->begun && !st->bound)
-        pb_archive_bound(s->node->archive);
+        pb_archive_bound(s->archive);
     if (st->begun)
-        pb_archive_end(s->node->archive);
+        pb_archive_end(s->archive);
     if (st->task.stores)
-        pb_stores_drop(st->task.stores);
+        pb_stores_unref(st->task.stores);
     pthread_mutex_destroy(&st->task.lock);
     pb_sql_edited_finish(&st->text);
     pb_arena_finish(&st->arena);

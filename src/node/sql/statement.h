@@ -22,13 +22,13 @@ struct pb_statement {
     struct pb_arena arena;
     struct pb_sql_edited text;
     size_t base; /* where it begins in the whole */
-    size_t inner; /* of EXPLAIN: where the statement begins that it explains; 0 for others */
+    size_t inner; /* begin of the statement that an EXPLAIN explains; 0 for others */
     bool reads;  /* it names tables */
     bool begun, bound, locked; /* archive and catalog */
-    struct duck_extracted *extracted;
-    struct duck_prepared *prepared;
-    struct duck_pending *pending;
-    struct duck_result result;
+    duckdb_extracted_statements extracted;
+    duckdb_prepared_statement prepared;
+    duckdb_pending_result pending;
+    duckdb_result result;
     bool has_result;
     struct pb_sql_error *err;
 };
@@ -39,11 +39,15 @@ int pb_statement_open(struct pb_statement *st, struct pb_sql *s, const struct pb
 int pb_statement_prepare(struct pb_statement *st);
 /* Binds other text instead, ours, around what was prepared. */
 int pb_statement_replace(struct pb_statement *st, const char *sql);
+/* Name of a column of what was prepared, in the arena. */
+const char *pb_statement_column(struct pb_statement *st, size_t i);
 int pb_statement_start(struct pb_statement *st);
 /* NULL at the end, or when it failed: then *ret_failed. To be destroyed. */
-struct duck_chunk *pb_statement_fetch(struct pb_statement *st, bool *ret_failed);
+duckdb_data_chunk pb_statement_fetch(struct pb_statement *st, bool *ret_failed);
 /* What the engine says about the result: "" when all is well. */
 const char *pb_statement_said(struct pb_statement *st);
+/* Ends its result and its transaction; only closing is left. */
+void pb_statement_end_reading(struct pb_statement *st);
 void pb_statement_close(struct pb_statement *st);
 
 #endif

@@ -22,7 +22,7 @@ static void escape(struct pb_buf *b, const char *s, size_t len)
     }
 }
 
-void pb_sql_put_text(const struct pb_duck *d, struct duck_vector *v, uint64_t row, const char *s,
+void pb_sql_put_text(const struct pb_duck *d, duckdb_vector v, uint64_t row, const char *s,
                      size_t len)
 {
     struct pb_buf b = PB_BUF_INIT;
@@ -36,10 +36,10 @@ void pb_sql_put_text(const struct pb_duck *d, struct duck_vector *v, uint64_t ro
     pb_buf_finish(&b);
 }
 
-struct duck_value *pb_sql_text_value(const struct pb_duck *d, const char *s)
+duckdb_value pb_sql_text_value(const struct pb_duck *d, const char *s)
 {
     struct pb_buf b = PB_BUF_INIT;
-    struct duck_value *value;
+    duckdb_value value;
     size_t len = strlen(s);
 
     if (pb_reader_valid(s, len) == len)
@@ -51,26 +51,56 @@ struct duck_value *pb_sql_text_value(const struct pb_duck *d, const char *s)
     return value;
 }
 
-void pb_sql_put_nulls(const struct pb_duck *d, struct duck_vector *v, size_t n)
+void pb_sql_put_nulls(const struct pb_duck *d, duckdb_vector v, size_t n)
 {
     d->vector_ensure_validity_writable(v);
     memset(d->vector_get_validity(v), 0, (n + 63) / 64 * sizeof(uint64_t));
 }
 
-struct duck_type *pb_sql_type(const struct pb_duck *d, enum pb_type type)
+duckdb_logical_type pb_sql_type(const struct pb_duck *d, enum pb_type type)
 {
     switch (type) {
     case PB_TIME:
-        return d->create_logical_type(DUCK_TIMESTAMP_TZ);
+        return d->create_logical_type(DUCKDB_TYPE_TIMESTAMP_TZ);
     case PB_INT:
-        return d->create_logical_type(DUCK_BIGINT);
+        return d->create_logical_type(DUCKDB_TYPE_BIGINT);
     case PB_REAL:
-        return d->create_logical_type(DUCK_DOUBLE);
+        return d->create_logical_type(DUCKDB_TYPE_DOUBLE);
     case PB_BOOL:
-        return d->create_logical_type(DUCK_BOOLEAN);
+        return d->create_logical_type(DUCKDB_TYPE_BOOLEAN);
     case PB_NAME:
     case PB_TEXT:
         break;
     }
-    return d->create_logical_type(DUCK_VARCHAR);
+    return d->create_logical_type(DUCKDB_TYPE_VARCHAR);
+}
+
+const char *pb_catalog_type_name(enum pb_type type)
+{
+    switch (type) {
+    case PB_TIME:
+        return "TIMESTAMP WITH TIME ZONE";
+    case PB_INT:
+        return "BIGINT";
+    case PB_REAL:
+        return "DOUBLE";
+    case PB_BOOL:
+        return "BOOLEAN";
+    case PB_NAME:
+    case PB_TEXT:
+        return "VARCHAR";
+    }
+    return NULL;
+}
+
+bool pb_catalog_type(const char *name, enum pb_type *ret)
+{
+    static const enum pb_type types[] = {PB_TIME, PB_INT, PB_REAL, PB_BOOL, PB_TEXT};
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(pb_catalog_type_name(types[i]), name) == 0) {
+            *ret = types[i];
+            return true;
+        }
+    return false;
 }

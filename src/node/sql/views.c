@@ -7,11 +7,12 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "host/alloc.h"
 #include "node/sql/internal.h"
+#include "node/sql/rewrite.h"
 #include "node/sql/settings.h"
 #include "node/sql/text.h"
-#include "node/sql/words.h"
 
 enum { VIEW_DEPTH = 4 }; /* views over views over tables */
 
@@ -43,6 +44,51 @@ static bool names(const char *sql, size_t len, const char *table)
         if (pb_sql_name(sql, t, word, sizeof word) && strcasecmp(word, last) == 0)
             return true;
     return false;
+}
+
+/* parts[i]: the text of a view may mean table i. */
+static void find_parts(const struct pb_catalog *c, const char *sql, bool *parts)
+{
+    struct pb_sql_token t;
+    size_t pos = 0, len = strlen(sql);
+    char word[PB_RING_NAME];
+
+    while ((t = pb_sql_next(sql, len, &pos)).kind != PB_SQL_END) {
+        if (!pb_sql_name(sql, t, word, sizeof word))
+            continue;
+        for (size_t i = 0; i < c->ntables; i++) {
+            const char *dot = strchr(c->tables[i].name, '.');
+
+            parts[i] |= strcasecmp(word, dot ? dot + 1 : c->tables[i].name) == 0;
+        }
+    }
+}
+
+/* Hashes of all texts as they are, then of those of views with what they are made of. */
+void pb_views_sign(struct pb_catalog *c)
+{
+    uint64_t *plain = PB_NEW_N(&c->arena, uint64_t, c->ntables + 1);
+    uint64_t *whole = PB_NEW_N(&c->arena, uint64_t, c->ntables + 1);
+    bool *parts = PB_NEW_N(&c->arena, bool, c->ntables * c->ntables + 1);
+
+    for (size_t i = 0; i < c->ntables; i++) {
+        plain[i] = whole[i] = pb_hash_text(PB_HASH_SEED, c->tables[i].sql);
+        if (c->tables[i].source == PB_FROM_VIEW)
+            find_parts(c, c->tables[i].sql, parts + i * c->ntables);
+    }
+    for (int depth = 0; depth < VIEW_DEPTH; depth++)
+        for (size_t i = 0; i < c->ntables; i++) {
+            uint64_t h = plain[i];
+
+            for (size_t k = 0; k < c->ntables; k++)
+                if (parts[i * c->ntables + k] && k != i)
+                    h = (h ^ whole[k]) * 0x9e3779b97f4a7c15u;
+            whole[i] = h;
+        }
+    for (size_t i = 0; i < c->ntables; i++)
+        if (c->tables[i].source == PB_FROM_VIEW)
+            c->tables[i].sql = pb_arena_printf(&c->arena, "/* %016llx */ %s",
+                                               (unsigned long long)whole[i], c->tables[i].sql);
 }
 
 /* Does it ask about tables in general? Then all must be there, with their words. */
@@ -120,7 +166,7 @@ static int make(struct pb_sql *s, struct pb_sql_conn *conn, struct pb_catalog_ta
     int rc;
 
     pb_buf_puts(&text.text, t->sql);
-    pb_words_qualify(&text, &s->catalog);
+    pb_rewrite_qualify(&text, &s->catalog);
     if (dot)
         pb_buf_printf(&b, "CREATE SCHEMA IF NOT EXISTS memory.\"%.*s\"; ", (int)(dot - t->name),
                       t->name);
@@ -224,10 +270,10 @@ int pb_views_drop_stale(struct pb_sql *s, struct pb_sql_conn *conn, struct pb_er
 
 static enum pb_type type_of(int id)
 {
-    return id == DUCK_TIMESTAMP_TZ ? PB_TIME
-           : id == DUCK_BIGINT     ? PB_INT
-           : id == DUCK_DOUBLE     ? PB_REAL
-           : id == DUCK_BOOLEAN    ? PB_BOOL
+    return id == DUCKDB_TYPE_TIMESTAMP_TZ ? PB_TIME
+           : id == DUCKDB_TYPE_BIGINT     ? PB_INT
+           : id == DUCKDB_TYPE_DOUBLE     ? PB_REAL
+           : id == DUCKDB_TYPE_BOOLEAN    ? PB_BOOL
                                    : PB_TEXT;
 }
 
@@ -237,8 +283,8 @@ void pb_views_learn(struct pb_catalog *c, struct pb_catalog_table *t,
 {
     const struct pb_views_learner *l = arg;
     const struct pb_duck *d = l->sql->duck;
-    struct duck_extracted *extracted = NULL;
-    struct duck_prepared *p = NULL;
+    duckdb_extracted_statements extracted = NULL;
+    duckdb_prepared_statement p = NULL;
     struct pb_buf b = PB_BUF_INIT;
 
     pb_catalog_put_files(&b, files);
@@ -246,7 +292,7 @@ void pb_views_learn(struct pb_catalog *c, struct pb_catalog_table *t,
         d->prepare_extracted_statement(l->conn->duck, extracted, 0, &p) == 0) {
         for (uint64_t i = 0; i < d->prepared_statement_column_count(p); i++) {
             const char *name = d->prepared_statement_column_name(p, i);
-            struct duck_type *type = d->prepared_statement_column_logical_type(p, i);
+            duckdb_logical_type type = d->prepared_statement_column_logical_type(p, i);
 
             if (strcmp(name, "host") != 0 && strcmp(name, "pid") != 0 && strcmp(name, "rank") != 0)
                 pb_catalog_add_column(c, t, name, type_of(d->get_type_id(type)), "", "");

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/pythons.h"
-#include "unwind/processes.h"
+#include "host/rank.h"
+#include "node/discover/pythons.h"
 
 #define STACKS_TIMEOUT_MS 5000
 
@@ -20,7 +20,7 @@ static int64_t rank_of(const struct pb_stores *stores, pid_t pid, uint64_t start
         if (s->process.pid == pid && s->process.start == start && s->rank >= 0)
             return s->rank;
     }
-    pb_process_rank(pid, &scratch, &rank, &world);
+    pb_rank_read(pid, &scratch, &rank, &world);
     pb_arena_finish(&scratch);
     return rank;
 }
@@ -46,10 +46,10 @@ size_t pb_live_processes(struct pb_node *n, const struct pb_scope *s, bool ranks
                                                   ""};
     }
     if (ranks) {
-        stores = pb_discover_take(n->discover, 1000);
+        stores = pb_discover_snapshot(n->discover, 1000);
         for (size_t i = 0; i < count; i++)
             v[i].rank = rank_of(stores, v[i].pid, v[i].start);
-        pb_stores_drop(stores);
+        pb_stores_unref(stores);
     }
     *ret = v;
     return count;
@@ -75,17 +75,27 @@ void pb_live_common(struct pb_rows *rows, struct pb_row_cell *row, const char *h
         pb_rows_int(row, at + 2, rank);
 }
 
-struct pb_target_batch *pb_live_stacks(struct pb_node *n, const struct pb_live_process *v,
+struct pb_stack_batch *pb_live_stacks(struct pb_node *n, const struct pb_live_process *v,
                                        size_t count, const struct pb_snapshot_opts *o)
 {
-    struct pb_target_read *wanted = calloc(count + 1, sizeof *wanted);
-    struct pb_target_batch *b;
+    struct pb_stack_read *wanted = calloc(count + 1, sizeof *wanted);
+    struct pb_stack_batch *b;
 
     for (size_t i = 0; wanted && i < count; i++) {
         wanted[i].pid = v[i].pid;
         wanted[i].start = v[i].start;
     }
-    b = pb_targets_read(n->targets, wanted, wanted ? count : 0, o, STACKS_TIMEOUT_MS);
+    b = pb_stack_cache_read(n->stacks, wanted, wanted ? count : 0, o, STACKS_TIMEOUT_MS);
     free(wanted);
     return b;
+}
+
+void pb_live_table_name(struct pb_rows *rows, struct pb_row_cell *row, size_t at, const char *name)
+{
+    const char *point = strchr(name, '.');
+
+    pb_rows_text(rows, row, at, name);
+    pb_rows_text(rows, row, at + 1,
+                 point ? pb_arena_strndup(&rows->arena, name, (size_t)(point - name)) : "main");
+    pb_rows_text(rows, row, at + 2, point ? point + 1 : name);
 }

@@ -9,17 +9,15 @@
 #ifndef PB_NODE_TABLES_COMMON_H
 #define PB_NODE_TABLES_COMMON_H
 
-#include "node/live.h"
-#include "node/node.h"
-#include "node/targets.h"
-
-#define PB_COUNT_OF(v) (sizeof(v) / sizeof *(v))
+#include "node/parts.h"
+#include "node/sql/live.h"
+#include "node/stacks/cache.h"
 
 struct pb_live_process {
     pid_t pid;
     uint64_t start;
     int64_t rank;        /* -1: unknown */
-    const char *version; /* of Python; "" when it was not asked for */
+    const char *version; /* Python's version; "" when it was not asked for */
 };
 
 /* The living processes in scope; without one all Python processes of the user. */
@@ -33,6 +31,9 @@ bool pb_live_in_scope(const struct pb_scope *s, pid_t pid);
 void pb_live_common(struct pb_rows *rows, struct pb_row_cell *row, const char *host, pid_t pid,
                     int64_t rank);
 
+/* Sets the name of a table, its schema and the rest of it: three columns from `at` on. */
+void pb_live_table_name(struct pb_rows *rows, struct pb_row_cell *row, size_t at, const char *name);
+
 /* A column list's PB_LIVE_COMMON starts here. */
 static inline size_t pb_live_common_at(const struct pb_rows *rows)
 {
@@ -40,7 +41,7 @@ static inline size_t pb_live_common_at(const struct pb_rows *rows)
 }
 
 /* Stacks of all these processes at once, as many as can be had in a few seconds. */
-struct pb_target_batch *pb_live_stacks(struct pb_node *n, const struct pb_live_process *v,
+struct pb_stack_batch *pb_live_stacks(struct pb_node *n, const struct pb_live_process *v,
                                        size_t count, const struct pb_snapshot_opts *o);
 
 #endif

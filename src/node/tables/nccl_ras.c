@@ -21,6 +21,7 @@
 #include "host/buf.h"
 #include "host/http_dial.h"
 #include "host/json.h"
+#include "host/json_write.h"
 #include "host/proc.h"
 #include "node/tables/common.h"
 
@@ -29,44 +30,27 @@
 #define WAIT_MS 5000 /* the service asks all its peers; it is told to give up before that */
 #define ANSWER_MAX (32u << 20)
 
-static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
-                struct pb_rows *rows, struct pb_err *err);
+static pb_live_fill fill;
 
-enum {
-    COMM,
-    COMM_SIZE,
-    COMM_RANK,
-    STATE,
-    ASYNC_ERROR,
-    COLLECTIVES,
-    COUNTS,
-    DEVICE,
-    ADDRESS,
-    VERSION,
-    REPORT,
-};
+#define COLUMNS(X)                                                                                 \
+    X(comm, NAME, "", "communicator: the same on all its ranks")                                   \
+    X(comm_size, INT, "", "ranks of the communicator")                                             \
+    X(comm_rank, INT, "", "rank in the communicator")                                              \
+    X(state, NAME, "", "init, running, finalize, abort; missing: unresponsive, dead, unknown")     \
+    X(async_error, INT, "", "number of NCCL's error, 0 for none")                                  \
+    X(collectives, INT, "", "operations begun so far, all kinds together")                         \
+    X(counts, TEXT, "", "operations begun so far by kind, as JSON")                                \
+    X(device, INT, "", "GPU, as CUDA numbers it in its process")                                   \
+    X(address, NAME, "", "machine of the rank, as NCCL knows it")                                  \
+    X(version, NAME, "", "version of NCCL")                                                        \
+    X(report, TEXT, "", "NCCL's own text, where it has no JSON")                                   \
+    PB_LIVE_COMMON(X)
 
-static const struct pb_column_spec columns[] = {
-    [COMM] = {"comm", PB_NAME, "", "communicator: the same on all its ranks"},
-    [COMM_SIZE] = {"comm_size", PB_INT, "", "ranks of the communicator"},
-    [COMM_RANK] = {"comm_rank", PB_INT, "", "rank in the communicator"},
-    [STATE] = {"state", PB_NAME, "",
-               "init, running, finalize, abort; missing: unresponsive, dead, unknown"},
-    [ASYNC_ERROR] = {"async_error", PB_INT, "", "number of NCCL's error, 0 for none"},
-    [COLLECTIVES] = {"collectives", PB_INT, "", "operations begun so far, all kinds together"},
-    [COUNTS] = {"counts", PB_TEXT, "", "the same by kind, as JSON"},
-    [DEVICE] = {"device", PB_INT, "", "GPU, as CUDA numbers it in its process"},
-    [ADDRESS] = {"address", PB_NAME, "", "machine of the rank, as NCCL knows it"},
-    [VERSION] = {"version", PB_NAME, "", "of NCCL"},
-    [REPORT] = {"report", PB_TEXT, "", "NCCL's own text, where it has no JSON"},
-    PB_LIVE_COMMON,
-};
+PB_TABLE_COLUMNS(COLUMNS);
 
 const struct pb_live pb_live_nccl_ras = {
-    .name = "nccl.ras",
-    .doc = "communicators of NCCL and the state of their ranks, by its RAS service",
-    .columns = columns,
-    .ncolumns = PB_COUNT_OF(columns),
+    PB_TABLE_SPEC("nccl.ras",
+                  "communicators of NCCL and the state of their ranks, by its RAS service"),
     .fill = fill,
 };
 
@@ -79,7 +63,7 @@ struct answer {
     const char *version;
 };
 
-static bool say(int fd, const char *line)
+static bool send_line(int fd, const char *line)
 {
     size_t len = strlen(line);
 
@@ -87,7 +71,7 @@ static bool say(int fd, const char *line)
 }
 
 /* More of the answer, until `until`; false at its end. */
-static bool hear(int fd, struct pb_buf *text, uint64_t until)
+static bool receive(int fd, struct pb_buf *text, uint64_t until)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     uint64_t now = pb_clock_ns();
@@ -106,29 +90,29 @@ static bool hear(int fd, struct pb_buf *text, uint64_t until)
 }
 
 /* One line is said, one line comes back; false when it is not the one that is hoped for. */
-static bool agrees(int fd, const char *line, const char *hoped, uint64_t until)
+static bool request(int fd, const char *line, const char *hoped, uint64_t until)
 {
     struct pb_buf text = PB_BUF_INIT;
-    bool good = say(fd, line);
+    bool good = send_line(fd, line);
 
     while (good && (!text.data || !strchr(text.data, '\n')))
-        good = hear(fd, &text, until);
+        good = receive(fd, &text, until);
     good = good && strncmp(text.data, hoped, strlen(hoped)) == 0;
     pb_buf_finish(&text);
     return good;
 }
 
-static bool converse(int fd, struct pb_buf *ret)
+static bool ask_status(int fd, struct pb_buf *ret)
 {
     uint64_t until = pb_clock_ns() + WAIT_MS * 1000000ull;
 
-    if (!agrees(fd, "CLIENT PROTOCOL 2\n", "SERVER PROTOCOL", until) ||
-        !agrees(fd, "TIMEOUT 3\n", "OK", until))
+    if (!request(fd, "CLIENT PROTOCOL 2\n", "SERVER PROTOCOL", until) ||
+        !request(fd, "TIMEOUT 3\n", "OK", until))
         return false;
-    agrees(fd, "SET FORMAT json\n", "OK", until); /* or it stays with text */
-    if (!say(fd, "VERBOSE STATUS\n"))
+    request(fd, "SET FORMAT json\n", "OK", until); /* or it stays with text */
+    if (!send_line(fd, "VERBOSE STATUS\n"))
         return false;
-    while (hear(fd, ret, until))
+    while (receive(fd, ret, until))
         ;
     return ret->len > 0;
 }
@@ -176,8 +160,8 @@ static void add_counts(const struct answer *a, struct pb_row_cell *row, const st
         }
     }
     pb_buf_putc(&b, '}');
-    pb_rows_int(row, COLLECTIVES, sum);
-    pb_rows_text(a->rows, row, COUNTS, b.data);
+    pb_rows_int(row, AT_collectives, sum);
+    pb_rows_text(a->rows, row, AT_counts, b.data);
     pb_buf_finish(&b);
 }
 
@@ -191,16 +175,16 @@ static void add_rank(const struct answer *a, const struct pb_json *comm,
     if (!pb_live_in_scope(a->scope, (pid_t)pid))
         return;
     row = pb_rows_add(a->rows);
-    pb_rows_text(a->rows, row, COMM, pb_json_str(comm, "hash", NULL));
-    pb_rows_int(row, COMM_SIZE, pb_json_whole(comm, "size", 0));
-    pb_rows_int(row, COMM_RANK, pb_json_whole(rank, "rank", 0));
-    pb_rows_text(a->rows, row, STATE, state_of(status, missing));
+    pb_rows_text(a->rows, row, AT_comm, pb_json_str(comm, "hash", NULL));
+    pb_rows_int(row, AT_comm_size, pb_json_whole(comm, "size", 0));
+    pb_rows_int(row, AT_comm_rank, pb_json_whole(rank, "rank", 0));
+    pb_rows_text(a->rows, row, AT_state, state_of(status, missing));
     if (!missing)
-        pb_rows_int(row, ASYNC_ERROR, pb_json_whole(status, "async_error", 0));
+        pb_rows_int(row, AT_async_error, pb_json_whole(status, "async_error", 0));
     add_counts(a, row, rank);
-    pb_rows_int(row, DEVICE, pb_json_whole(rank, "cuda_dev", 0));
-    pb_rows_text(a->rows, row, ADDRESS, pb_json_str(rank, "host", NULL));
-    pb_rows_text(a->rows, row, VERSION, a->version);
+    pb_rows_int(row, AT_device, pb_json_whole(rank, "cuda_dev", 0));
+    pb_rows_text(a->rows, row, AT_address, pb_json_str(rank, "host", NULL));
+    pb_rows_text(a->rows, row, AT_version, a->version);
     add_common(a, row, pid > 0 ? pid : 0);
 }
 
@@ -223,7 +207,7 @@ static void add_answer(struct answer *a, const struct pb_buf *text)
     if (pb_json_parse(&arena, text->data, text->len, &json, &err) < 0) {
         struct pb_row_cell *row = pb_rows_add(a->rows);
 
-        pb_rows_text(a->rows, row, REPORT, text->data);
+        pb_rows_text(a->rows, row, AT_report, text->data);
         pb_live_common(a->rows, row, a->node->host, 0, -1);
     } else {
         a->version = pb_json_str(&json, "nccl_version", NULL);
@@ -301,7 +285,7 @@ static void ask(struct answer *a, int port)
     fd = pb_http_dial_tcp(address, WAIT_MS, &err);
     if (fd < 0)
         return;
-    if (converse(fd, &text))
+    if (ask_status(fd, &text))
         add_answer(a, &text);
     close(fd);
     pb_buf_finish(&text);
@@ -312,7 +296,7 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
 {
     struct pb_arena arena = PB_ARENA_INIT;
     struct pb_live_process *v = NULL;
-    size_t count = pb_live_processes(n, scope, wanted[PB_COUNT_OF(columns) - 1], &arena, &v);
+    size_t count = pb_live_processes(n, scope, wanted[AT_rank], &arena, &v);
     struct answer a = {.node = n, .scope = scope, .processes = v, .count = count, .rows = rows};
     int ports[PORTS_MAX], nports = 0;
 

@@ -7,30 +7,25 @@
 #include <unistd.h>
 
 #include "base/home.h"
-#include "node/sampler.h"
+#include "node/profile/continuous.h"
+#include "node/sample/sampler.h"
 #include "node/tables/common.h"
 
-static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
-                struct pb_rows *rows, struct pb_err *err);
+static pb_live_fill fill;
 
-enum { PROCESS, ROLE, VERSION, COLLECTOR, STATE, REASON };
+#define COLUMNS(X)                                                                                 \
+    X(process, NAME, "", "pid and start time: <pid>-<start>, of others with -<uid>")               \
+    X(role, NAME, "", "agent: inside the process; node: outside")                                  \
+    X(version, NAME, "", "of the agent or the node")                                               \
+    X(collector, NAME, "", "what it does; agent or node: itself")                                  \
+    X(state, NAME, "", "running, ended, ejected, killed; on, off, waiting, failed")                \
+    X(reason, TEXT, "", "why, if there is something to say")                                       \
+    PB_LIVE_COMMON(X)
 
-static const struct pb_column_spec columns[] = {
-    [PROCESS] = {"process", PB_NAME, "",
-                 "pid and start time: <pid>-<start>, of others with -<uid>"},
-    [ROLE] = {"role", PB_NAME, "", "agent: inside the process; node: outside"},
-    [VERSION] = {"version", PB_NAME, "", "of the agent or the node"},
-    [COLLECTOR] = {"collector", PB_NAME, "", "what it does; agent or node: itself"},
-    [STATE] = {"state", PB_NAME, "", "running, ended, ejected, killed; on, off, waiting, failed"},
-    [REASON] = {"reason", PB_TEXT, "", "why, if there is something to say"},
-    PB_LIVE_COMMON,
-};
+PB_TABLE_COLUMNS(COLUMNS);
 
 const struct pb_live pb_live_probing_agents = {
-    .name = "probing.agents",
-    .doc = "agents, collectors, samplers: what each does, and why not",
-    .columns = columns,
-    .ncolumns = PB_COUNT_OF(columns),
+    PB_TABLE_SPEC("probing.agents", "agents, collectors, samplers: what each does, and why not"),
     .fill = fill,
 };
 
@@ -47,12 +42,12 @@ static void add(struct pb_rows *rows, const struct line *l)
 {
     struct pb_row_cell *row = pb_rows_add(rows);
 
-    pb_rows_text(rows, row, PROCESS, l->process);
-    pb_rows_text(rows, row, ROLE, l->role);
-    pb_rows_text(rows, row, VERSION, l->version);
-    pb_rows_text(rows, row, COLLECTOR, l->collector);
-    pb_rows_text(rows, row, STATE, l->state);
-    pb_rows_text(rows, row, REASON, l->reason && *l->reason ? l->reason : NULL);
+    pb_rows_text(rows, row, AT_process, l->process);
+    pb_rows_text(rows, row, AT_role, l->role);
+    pb_rows_text(rows, row, AT_version, l->version);
+    pb_rows_text(rows, row, AT_collector, l->collector);
+    pb_rows_text(rows, row, AT_state, l->state);
+    pb_rows_text(rows, row, AT_reason, l->reason && *l->reason ? l->reason : NULL);
     pb_live_common(rows, row, l->host, l->pid, l->rank);
 }
 
@@ -152,6 +147,30 @@ static void add_node(struct pb_rows *rows, struct pb_node *n)
         l.reason = archive.reason;
     }
     add(rows, &l);
+    if (!n->archive || !archive.lake[0])
+        return;
+    l.collector = "lake";
+    l.state = archive.lake_reason[0] ? "failed" : "on";
+    l.reason = archive.lake_reason;
+    add(rows, &l);
+}
+
+/* Whose stacks the node samples all the time. */
+static void add_profiles(struct pb_rows *rows, struct pb_node *n, const struct pb_scope *scope,
+                         struct pb_arena *a)
+{
+    size_t cap = pb_continuous_status(n->continuous, NULL, 0);
+    struct pb_continuous_status *v = PB_NEW_N(a, struct pb_continuous_status, cap + 1);
+    size_t count = pb_continuous_status(n->continuous, v, cap);
+
+    for (size_t i = 0; i < count && i < cap; i++) {
+        struct line l = {.process = v[i].process, .role = "node", .collector = "python.samples",
+                         .state = v[i].state, .reason = v[i].reason, .host = n->host,
+                         .pid = v[i].pid, .rank = v[i].rank};
+
+        if (pb_scope_has_id(scope, v[i].process))
+            add(rows, &l);
+    }
 }
 
 /* Processes whose stacks could not be read when they were last asked for. */
@@ -166,7 +185,7 @@ static void add_unreadable(struct pb_rows *rows, struct pb_node *n, const struct
         struct line l = {.process = id, .role = "node", .collector = "stacks", .state = "failed",
                          .reason = why, .host = n->host, .pid = v[i].pid, .rank = -1};
 
-        pb_targets_trouble(n->targets, v[i].pid, why, sizeof why);
+        pb_stack_cache_trouble(n->stacks, v[i].pid, why, sizeof why);
         snprintf(id, sizeof id, "%d-%llu", (int)v[i].pid, (unsigned long long)v[i].start);
         if (why[0])
             add(rows, &l);
@@ -176,7 +195,7 @@ static void add_unreadable(struct pb_rows *rows, struct pb_node *n, const struct
 static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
                 struct pb_rows *rows, struct pb_err *err)
 {
-    struct pb_stores *stores = pb_discover_take(n->discover, 0);
+    struct pb_stores *stores = pb_discover_snapshot(n->discover, 0);
     struct pb_arena a = PB_ARENA_INIT;
 
     (void)wanted;
@@ -186,8 +205,9 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
             add_store(rows, stores->stores[i], &a);
     if (pb_scope_is_node(scope))
         add_node(rows, n);
+    add_profiles(rows, n, scope, &a);
     add_unreadable(rows, n, scope, &a);
-    pb_stores_drop(stores);
+    pb_stores_unref(stores);
     pb_arena_finish(&a);
     return 0;
 }

@@ -8,29 +8,26 @@
 
 #include "host/agent.h"
 #include "host/proc.h"
-#include "node/sampler.h"
+#include "node/peers/peers.h"
+#include "node/profile/continuous.h"
+#include "node/sample/sampler.h"
 #include "node/tables/common.h"
 
-static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
-                struct pb_rows *rows, struct pb_err *err);
+static pb_live_fill fill;
 
-enum { WHAT, CPU_MS, RSS_MB, BYTES, ROWS, QUERIES };
+#define COLUMNS(X)                                                                                 \
+    X(what, NAME, "", "node, sql, archive, cluster, agent, torch, python.samples, a sampler")      \
+    X(cpu_ms, REAL, "ms", "CPU time since it began; torch: of the program's")                      \
+    X(rss_mb, REAL, "MB", "memory; of an agent its rings")                                         \
+    X(bytes, INT, "B", "node: answered; cluster: sent and got; archive: on disk; agent: its rings")\
+    X(rows, INT, "", "rows answered, sealed or written; stacks sampled")                           \
+    X(queries, INT, "", "queries answered")                                                        \
+    PB_LIVE_COMMON(X)
 
-static const struct pb_column_spec columns[] = {
-    [WHAT] = {"what", PB_NAME, "", "node, sql, archive, agent, torch, or the name of a sampler"},
-    [CPU_MS] = {"cpu_ms", PB_REAL, "ms", "CPU time since it began; torch: of the program's"},
-    [RSS_MB] = {"rss_mb", PB_REAL, "MB", "memory; of an agent its rings"},
-    [BYTES] = {"bytes", PB_INT, "B", "node: answered; archive: on disk; agent: of its rings"},
-    [ROWS] = {"rows", PB_INT, "", "rows answered, sealed or written"},
-    [QUERIES] = {"queries", PB_INT, "", "queries answered"},
-    PB_LIVE_COMMON,
-};
+PB_TABLE_COLUMNS(COLUMNS);
 
 const struct pb_live pb_live_probing_cost = {
-    .name = "probing.cost",
-    .doc = "what the tool itself costs: CPU, memory, bytes, rows",
-    .columns = columns,
-    .ncolumns = PB_COUNT_OF(columns),
+    PB_TABLE_SPEC("probing.cost", "what the tool itself costs: CPU, memory, bytes, rows"),
     .fill = fill,
 };
 
@@ -47,18 +44,18 @@ static void add_node(struct pb_node *n, struct pb_rows *rows)
     struct pb_proc_status st;
     struct rusage usage;
 
-    pb_rows_text(rows, row, WHAT, "node");
+    pb_rows_text(rows, row, AT_what, "node");
     if (getrusage(RUSAGE_SELF, &usage) == 0)
-        pb_rows_real(row, CPU_MS, ms_of(&usage.ru_utime) + ms_of(&usage.ru_stime));
+        pb_rows_real(row, AT_cpu_ms, ms_of(&usage.ru_utime) + ms_of(&usage.ru_stime));
     if (pb_proc_status(&st, getpid(), NULL) == 0)
-        pb_rows_real(row, RSS_MB, (double)st.rss_kb / 1024);
-    pb_rows_int(row, BYTES, (int64_t)atomic_load(&n->bytes_out));
-    pb_rows_int(row, ROWS, (int64_t)atomic_load(&n->rows_out));
-    pb_rows_int(row, QUERIES, (int64_t)atomic_load(&n->queries));
+        pb_rows_real(row, AT_rss_mb, (double)st.rss_kb / 1024);
+    pb_rows_int(row, AT_bytes, (int64_t)atomic_load(&pb_sql_counts(n->sql)->bytes));
+    pb_rows_int(row, AT_rows, (int64_t)atomic_load(&pb_sql_counts(n->sql)->rows));
+    pb_rows_int(row, AT_queries, (int64_t)atomic_load(&pb_sql_counts(n->sql)->queries));
     pb_live_common(rows, row, n->host, getpid(), -1);
     row = pb_rows_add(rows);
-    pb_rows_text(rows, row, WHAT, "sql");
-    pb_rows_real(row, RSS_MB, (double)pb_sql_memory(n->sql) / (1 << 20));
+    pb_rows_text(rows, row, AT_what, "sql");
+    pb_rows_real(row, AT_rss_mb, (double)pb_sql_memory(n->sql) / (1 << 20));
     pb_live_common(rows, row, n->host, getpid(), -1);
 }
 
@@ -71,18 +68,28 @@ static void add_parts(struct pb_node *n, struct pb_rows *rows)
 
     for (size_t i = 0; i < count; i++) {
         row = pb_rows_add(rows);
-        pb_rows_text(rows, row, WHAT, v[i].name);
-        pb_rows_real(row, CPU_MS, v[i].cpu_ms);
-        pb_rows_int(row, ROWS, (int64_t)v[i].rows);
+        pb_rows_text(rows, row, AT_what, v[i].name);
+        pb_rows_real(row, AT_cpu_ms, v[i].cpu_ms);
+        pb_rows_int(row, AT_rows, (int64_t)v[i].rows);
+        pb_live_common(rows, row, n->host, getpid(), -1);
+    }
+    if (pb_peers_attached(n->peers)) {
+        struct pb_peers_cost peers;
+
+        pb_peers_cost(n->peers, &peers);
+        row = pb_rows_add(rows);
+        pb_rows_text(rows, row, AT_what, "cluster");
+        pb_rows_int(row, AT_bytes, (int64_t)(peers.bytes_in + peers.bytes_out));
+        pb_rows_int(row, AT_rows, (int64_t)peers.exchanges);
         pb_live_common(rows, row, n->host, getpid(), -1);
     }
     if (!n->archive)
         return;
     pb_archive_status(n->archive, &archive);
     row = pb_rows_add(rows);
-    pb_rows_text(rows, row, WHAT, "archive");
-    pb_rows_int(row, BYTES, (int64_t)archive.bytes);
-    pb_rows_int(row, ROWS, (int64_t)archive.sealed_rows);
+    pb_rows_text(rows, row, AT_what, "archive");
+    pb_rows_int(row, AT_bytes, (int64_t)archive.bytes);
+    pb_rows_int(row, AT_rows, (int64_t)archive.sealed_rows);
     pb_live_common(rows, row, n->host, getpid(), -1);
 }
 
@@ -106,12 +113,12 @@ static void add_agent(struct pb_rows *rows, const struct pb_store *s, struct pb_
         bytes += s->rings[i]->reader.size;
         written += next;
     }
-    pb_rows_text(rows, row, WHAT, "agent");
+    pb_rows_text(rows, row, AT_what, "agent");
     if (cpu >= 0)
-        pb_rows_real(row, CPU_MS, cpu);
-    pb_rows_real(row, RSS_MB, (double)bytes / (1 << 20));
-    pb_rows_int(row, BYTES, (int64_t)bytes);
-    pb_rows_int(row, ROWS, (int64_t)written);
+        pb_rows_real(row, AT_cpu_ms, cpu);
+    pb_rows_real(row, AT_rss_mb, (double)bytes / (1 << 20));
+    pb_rows_int(row, AT_bytes, (int64_t)bytes);
+    pb_rows_int(row, AT_rows, (int64_t)written);
     pb_live_common(rows, row, s->host, s->process.pid, s->rank);
 }
 
@@ -123,15 +130,36 @@ static void add_torch(struct pb_rows *rows, const struct pb_store *s, struct pb_
 
     if (!row)
         return;
-    pb_rows_text(rows, row, WHAT, "torch");
-    pb_rows_real(row, CPU_MS, strtod(ms, NULL));
+    pb_rows_text(rows, row, AT_what, "torch");
+    pb_rows_real(row, AT_cpu_ms, strtod(ms, NULL));
     pb_live_common(rows, row, s->host, s->process.pid, s->rank);
+}
+
+/* Sampling of stacks, for each process. */
+static void add_profiles(struct pb_rows *rows, struct pb_node *n, const struct pb_scope *scope,
+                         struct pb_arena *a)
+{
+    size_t cap = pb_continuous_status(n->continuous, NULL, 0);
+    struct pb_continuous_status *v = PB_NEW_N(a, struct pb_continuous_status, cap + 1);
+    size_t count = pb_continuous_status(n->continuous, v, cap);
+
+    for (size_t i = 0; i < count && i < cap; i++) {
+        struct pb_row_cell *row;
+
+        if (!pb_scope_has_id(scope, v[i].process))
+            continue;
+        row = pb_rows_add(rows);
+        pb_rows_text(rows, row, AT_what, "python.samples");
+        pb_rows_real(row, AT_cpu_ms, v[i].cpu_ms);
+        pb_rows_int(row, AT_rows, (int64_t)v[i].samples);
+        pb_live_common(rows, row, n->host, v[i].pid, v[i].rank);
+    }
 }
 
 static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
                 struct pb_rows *rows, struct pb_err *err)
 {
-    struct pb_stores *stores = pb_discover_take(n->discover, 100);
+    struct pb_stores *stores = pb_discover_snapshot(n->discover, 100);
     struct pb_arena a = PB_ARENA_INIT;
 
     (void)wanted;
@@ -146,7 +174,8 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
             add_agent(rows, stores->stores[i], &a);
             add_torch(rows, stores->stores[i], &a);
         }
-    pb_stores_drop(stores);
+    add_profiles(rows, n, scope, &a);
+    pb_stores_unref(stores);
     pb_arena_finish(&a);
     return 0;
 }

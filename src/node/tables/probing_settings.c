@@ -3,24 +3,19 @@
  */
 #include "node/tables/common.h"
 
-static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
-                struct pb_rows *rows, struct pb_err *err);
+static pb_live_fill fill;
 
-enum { NAME, VALUE, DEFAULT, DOC };
+#define COLUMNS(X)                                                                                 \
+    X(name, NAME, "", "SET probing.<name> = … changes it")                                         \
+    X(value, NAME, "", "value of the setting now")                                                 \
+    X(default, NAME, "", "value of the setting where nobody has set it")                           \
+    X(doc, TEXT, "", "what the setting does")                                                      \
+    PB_LIVE_COMMON(X)
 
-static const struct pb_column_spec columns[] = {
-    [NAME] = {"name", PB_NAME, "", "SET probing.<name> = … changes it"},
-    [VALUE] = {"value", PB_NAME, "", "its value now"},
-    [DEFAULT] = {"default", PB_NAME, "", "what it is when nobody says"},
-    [DOC] = {"doc", PB_TEXT, "", "what it does"},
-    PB_LIVE_COMMON,
-};
+PB_TABLE_COLUMNS(COLUMNS);
 
 const struct pb_live pb_live_probing_settings = {
-    .name = "probing.settings",
-    .doc = "settings of the process in scope, or of the node",
-    .columns = columns,
-    .ncolumns = PB_COUNT_OF(columns),
+    PB_TABLE_SPEC("probing.settings", "settings of the process in scope, or of the node"),
     .fill = fill,
 };
 
@@ -37,10 +32,10 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
     for (size_t i = 0; i < count; i++) {
         struct pb_row_cell *row = pb_rows_add(rows);
 
-        pb_rows_text(rows, row, NAME, v[i].name);
-        pb_rows_text(rows, row, VALUE, v[i].value);
-        pb_rows_text(rows, row, DEFAULT, v[i].otherwise);
-        pb_rows_text(rows, row, DOC, v[i].doc);
+        pb_rows_text(rows, row, AT_name, v[i].name);
+        pb_rows_text(rows, row, AT_value, v[i].value);
+        pb_rows_text(rows, row, AT_default, v[i].default_value);
+        pb_rows_text(rows, row, AT_doc, v[i].doc);
         pb_live_common(rows, row, n->host, one ? scope->processes[0].pid : 0, -1);
     }
     pb_arena_finish(&a);

@@ -10,31 +10,26 @@
 #include "host/buf.h"
 #include "node/tables/common.h"
 
-static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
-                struct pb_rows *rows, struct pb_err *err);
+static pb_live_fill fill;
 
-enum { NAME, SCHEMA, TABLE, SOURCE, ROWS, RINGS, DROPPED, BYTES, FILES, REASON, DOC };
+#define COLUMNS(X)                                                                                 \
+    X(name, NAME, "", "as it is written in SQL")                                                   \
+    X(schema, NAME, "", "the part in front of the point")                                          \
+    X(table, NAME, "", "the part behind it")                                                       \
+    X(source, NAME, "", "ring: written row by row; live: made when asked; view")                   \
+    X(rows, INT, "", "rows that can be read now, in rings and in files")                           \
+    X(rings, INT, "", "rings of processes in scope")                                               \
+    X(dropped, INT, "", "rows that were lost because a writer was too fast")                       \
+    X(bytes, INT, "B", "of rings and files")                                                       \
+    X(files, INT, "", "files of history, of all processes")                                        \
+    X(reason, TEXT, "", "rings of it that are not read, by process, and why")                      \
+    X(doc, TEXT, "", "what is in it")                                                              \
+    PB_LIVE_COMMON(X)
 
-static const struct pb_column_spec columns[] = {
-    [NAME] = {"name", PB_NAME, "", "as it is written in SQL"},
-    [SCHEMA] = {"schema", PB_NAME, "", "the part in front of the point"},
-    [TABLE] = {"table", PB_NAME, "", "the part behind it"},
-    [SOURCE] = {"source", PB_NAME, "", "ring: written row by row; live: made when asked; view"},
-    [ROWS] = {"rows", PB_INT, "", "rows that can be read now, in rings and in files"},
-    [RINGS] = {"rings", PB_INT, "", "rings of processes in scope"},
-    [DROPPED] = {"dropped", PB_INT, "", "rows that were lost because a writer was too fast"},
-    [BYTES] = {"bytes", PB_INT, "B", "of rings and files"},
-    [FILES] = {"files", PB_INT, "", "files of history, of all processes"},
-    [REASON] = {"reason", PB_TEXT, "", "rings of it that are not read, by process, and why"},
-    [DOC] = {"doc", PB_TEXT, "", "what is in it"},
-    PB_LIVE_COMMON,
-};
+PB_TABLE_COLUMNS(COLUMNS);
 
 const struct pb_live pb_live_probing_tables = {
-    .name = "probing.tables",
-    .doc = "every table: rows, losses, bytes, files",
-    .columns = columns,
-    .ncolumns = PB_COUNT_OF(columns),
+    PB_TABLE_SPEC("probing.tables", "every table: rows, losses, bytes, files"),
     .fill = fill,
 };
 
@@ -86,7 +81,7 @@ static void add_reason(struct pb_buf *b, const struct pb_store *s, const char *w
 }
 
 /* Is it "<table>.<generation>.ring: why"? Then why. */
-static const char *why_not(const char *line, const char *table)
+static const char *ring_reason(const char *line, const char *table)
 {
     size_t len = strlen(table);
     const char *rest = line + len;
@@ -113,7 +108,7 @@ static const char *reasons(const struct pb_stores *stores, const struct pb_scope
         if (!pb_scope_has_id(scope, s->process.id))
             continue;
         while ((line = strsep(&lines, "\n")))
-            if ((why = why_not(line, name)))
+            if ((why = ring_reason(line, name)))
                 add_reason(&b, s, why);
         for (size_t k = 0; k < s->nrings; k++)
             if (strcmp(s->rings[k]->reader.name, name) == 0 &&
@@ -130,24 +125,19 @@ static void add_table(struct pb_node *n, struct pb_rows *rows, const struct pb_s
                       const struct counts *c, const char *reason)
 {
     struct pb_row_cell *row = pb_rows_add(rows);
-    const char *point = strchr(t->name, '.');
 
-    pb_rows_text(rows, row, NAME, t->name);
-    pb_rows_text(rows, row, SCHEMA,
-                 point ? pb_arena_strndup(&rows->arena, t->name, (size_t)(point - t->name))
-                       : "main");
-    pb_rows_text(rows, row, TABLE, point ? point + 1 : t->name);
-    pb_rows_text(rows, row, SOURCE, t->source);
-    pb_rows_text(rows, row, REASON, reason);
-    pb_rows_text(rows, row, DOC, t->doc);
+    pb_live_table_name(rows, row, AT_name, t->name);
+    pb_rows_text(rows, row, AT_source, t->source);
+    pb_rows_text(rows, row, AT_reason, reason);
+    pb_rows_text(rows, row, AT_doc, t->doc);
     pb_live_common(rows, row, n->host, 0, -1);
     if (strcmp(t->source, "ring") != 0)
         return;
-    pb_rows_int(row, ROWS, (int64_t)c->rows);
-    pb_rows_int(row, RINGS, (int64_t)c->rings);
-    pb_rows_int(row, DROPPED, (int64_t)c->dropped);
-    pb_rows_int(row, BYTES, (int64_t)c->bytes);
-    pb_rows_int(row, FILES, (int64_t)c->files);
+    pb_rows_int(row, AT_rows, (int64_t)c->rows);
+    pb_rows_int(row, AT_rings, (int64_t)c->rings);
+    pb_rows_int(row, AT_dropped, (int64_t)c->dropped);
+    pb_rows_int(row, AT_bytes, (int64_t)c->bytes);
+    pb_rows_int(row, AT_files, (int64_t)c->files);
 }
 
 /* The table in "<schema>.<table>.<generation>.ring: why"; false when it is no such line. */
@@ -171,7 +161,7 @@ static bool table_of(const char *line, char *ret, size_t cap)
 static bool is_listed(const struct pb_rows *rows, const char *name)
 {
     for (size_t i = 0; i < rows->nrows; i++)
-        if (strcmp(rows->cells[i * rows->ncolumns + NAME].v.s, name) == 0)
+        if (strcmp(rows->cells[i * rows->ncolumns + AT_name].v.s, name) == 0)
             return true;
     return false;
 }
@@ -200,7 +190,7 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
                 struct pb_rows *rows, struct pb_err *err)
 {
     static const struct pb_scope everything = {.all = true};
-    struct pb_stores *stores = pb_discover_take(n->discover, 100);
+    struct pb_stores *stores = pb_discover_snapshot(n->discover, 100);
     struct pb_arena a = PB_ARENA_INIT;
     struct pb_archive_table *archived = NULL;
     struct pb_sql_table *v = NULL;
@@ -221,7 +211,7 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
         add_table(n, rows, &v[i], &c, reasons(stores, scope, v[i].name, &a));
     }
     add_unread(n, rows, stores, scope, &a);
-    pb_stores_drop(stores);
+    pb_stores_unref(stores);
     pb_arena_finish(&a);
     return 0;
 }

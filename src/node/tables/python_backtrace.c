@@ -3,19 +3,16 @@
  */
 #include "node/tables/frames.h"
 
-static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
-                struct pb_rows *rows, struct pb_err *err);
+static pb_live_fill fill;
 
-static const struct pb_column_spec columns[] = {
-    PB_FRAME_COLUMNS,
-    PB_LIVE_COMMON,
-};
+#define COLUMNS(X)                                                                                 \
+    PB_FRAME_COLUMNS(X)                                                                            \
+    PB_LIVE_COMMON(X)
+
+PB_TABLE_COLUMNS(COLUMNS);
 
 const struct pb_live pb_live_python_backtrace = {
-    .name = "python.backtrace",
-    .doc = "stack of the main thread, now, innermost frame first",
-    .columns = columns,
-    .ncolumns = PB_COUNT_OF(columns),
+    PB_TABLE_SPEC("python.backtrace", "stack of the main thread, now, innermost frame first"),
     .fill = fill,
 };
 

@@ -8,22 +8,18 @@
 #include "host/secret.h"
 #include "node/tables/common.h"
 
-static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
-                struct pb_rows *rows, struct pb_err *err);
+static pb_live_fill fill;
 
-enum { NAME, VALUE };
+#define COLUMNS(X)                                                                                 \
+    X(name, NAME, "", "variable")                                                                  \
+    X(value, TEXT, "", "value of the variable at the start; secrets are shown as ***")             \
+    PB_LIVE_COMMON(X)
 
-static const struct pb_column_spec columns[] = {
-    [NAME] = {"name", PB_NAME, "", "variable"},
-    [VALUE] = {"value", PB_TEXT, "", "its value at the start; secrets are shown as ***"},
-    PB_LIVE_COMMON,
-};
+PB_TABLE_COLUMNS(COLUMNS);
 
 const struct pb_live pb_live_python_envs = {
-    .name = "python.envs",
-    .doc = "environment variables at the start of each process, secrets masked",
-    .columns = columns,
-    .ncolumns = PB_COUNT_OF(columns),
+    PB_TABLE_SPEC("python.envs",
+                  "environment variables at the start of each process, secrets masked"),
     .fill = fill,
 };
 
@@ -41,8 +37,8 @@ static void add_process(struct pb_node *n, const struct pb_live_process *p, stru
             continue;
         row = pb_rows_add(rows);
         *equals = '\0';
-        pb_rows_text(rows, row, NAME, s);
-        pb_rows_text(rows, row, VALUE, pb_secret_env(s, equals + 1, &a));
+        pb_rows_text(rows, row, AT_name, s);
+        pb_rows_text(rows, row, AT_value, pb_secret_env(s, equals + 1, &a));
         *equals = '=';
         pb_live_common(rows, row, n->host, p->pid, p->rank);
     }
@@ -61,7 +57,7 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
         rows->notice = "python.envs is empty: environments need a token of scope look";
         return 0;
     }
-    count = pb_live_processes(n, scope, wanted[PB_COUNT_OF(columns) - 1], &a, &v);
+    count = pb_live_processes(n, scope, wanted[AT_rank], &a, &v);
     for (size_t i = 0; i < count; i++)
         add_process(n, &v[i], rows);
     pb_arena_finish(&a);

@@ -2,12 +2,13 @@
  * python.flight_recorder - what torch itself has noted of its latest collectives.
  *
  * Torch keeps a list of them in each process (NCCL always, gloo in newer versions) and gives it as
- * JSON to Python code. So a query of this table evaluates one expression in each process in scope
+ * JSON to Python code. So a query of this table runs a small script in each process in scope
  * that has an agent; one that does not answer soon has no rows.
  */
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/embed.h"
 #include "host/agent.h"
 #include "host/buf.h"
 #include "host/json.h"
@@ -17,64 +18,38 @@
 #define ALL_NS 6000000000ull
 #define ANSWER_MAX (32u << 20)
 
-static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
-                struct pb_rows *rows, struct pb_err *err);
+static pb_live_fill fill;
 
-enum {
-    TIMESTAMP,
-    OP,
-    GROUP_NAME,
-    GROUP_DESC,
-    SEQ,
-    P2P_SEQ,
-    STATE,
-    STARTED,
-    COMPLETED,
-    DURATION_MS,
-    DTYPE,
-    SIZES,
-    TIMEOUT_MS,
-    RETIRED,
-    RECORD,
-    THREAD,
-};
+#define COLUMNS(X)                                                                                 \
+    X(timestamp, TIME, "", "when it was called")                                                   \
+    X(op, NAME, "", "as torch calls it: nccl:all_reduce, …")                                       \
+    X(group_name, NAME, "", "process group")                                                       \
+    X(group_desc, NAME, "", "what the group is for")                                               \
+    X(seq, INT, "", "number of the collective in its group")                                       \
+    X(p2p_seq, INT, "", "number of the message in its group")                                      \
+    X(state, NAME, "", "scheduled, started, completed")                                            \
+    X(started, TIME, "", "when torch's watchdog found it started")                                 \
+    X(completed, TIME, "", "when torch's watchdog found it completed")                             \
+    X(duration_ms, REAL, "ms", "on the GPU, where torch times it")                                 \
+    X(dtype, NAME, "", "type of the elements, of the first tensor")                                \
+    X(sizes, TEXT, "", "sizes of the tensors of this rank")                                        \
+    X(timeout_ms, INT, "ms", "how long torch waits for it")                                        \
+    X(retired, BOOL, "", "torch does not look at it any more")                                     \
+    X(record, INT, "", "number of the note in its process")                                        \
+    X(thread, NAME, "", "name of the thread that called it")                                       \
+    PB_LIVE_COMMON(X)
 
-static const struct pb_column_spec columns[] = {
-    [TIMESTAMP] = {"timestamp", PB_TIME, "", "when it was called"},
-    [OP] = {"op", PB_NAME, "", "as torch calls it: nccl:all_reduce, …"},
-    [GROUP_NAME] = {"group_name", PB_NAME, "", "process group"},
-    [GROUP_DESC] = {"group_desc", PB_NAME, "", "what the group is for"},
-    [SEQ] = {"seq", PB_INT, "", "number of the collective in its group"},
-    [P2P_SEQ] = {"p2p_seq", PB_INT, "", "number of the message in its group"},
-    [STATE] = {"state", PB_NAME, "", "scheduled, started, completed"},
-    [STARTED] = {"started", PB_TIME, "", "when torch's watchdog found it started"},
-    [COMPLETED] = {"completed", PB_TIME, "", "when torch's watchdog found it completed"},
-    [DURATION_MS] = {"duration_ms", PB_REAL, "ms", "on the GPU, where torch times it"},
-    [DTYPE] = {"dtype", PB_NAME, "", "type of the elements, of the first tensor"},
-    [SIZES] = {"sizes", PB_TEXT, "", "sizes of the tensors of this rank"},
-    [TIMEOUT_MS] = {"timeout_ms", PB_INT, "ms", "how long torch waits for it"},
-    [RETIRED] = {"retired", PB_BOOL, "", "torch does not look at it any more"},
-    [RECORD] = {"record", PB_INT, "", "number of the note in its process"},
-    [THREAD] = {"thread", PB_NAME, "", "name of the thread that called it"},
-    PB_LIVE_COMMON,
-};
+PB_TABLE_COLUMNS(COLUMNS);
 
 const struct pb_live pb_live_python_flight_recorder = {
-    .name = "python.flight_recorder",
-    .doc = "what torch itself has noted of its latest collectives",
-    .columns = columns,
-    .ncolumns = PB_COUNT_OF(columns),
+    PB_TABLE_SPEC("python.flight_recorder",
+                  "what torch itself has noted of its latest collectives"),
     .fill = fill,
 };
 
-/* A JSON text for each recorder, on a line of its own. Leaves nothing behind in the process. */
-static const char code[] =
-    "(lambda m: m and [print((lambda b: b if isinstance(b, str) else b.decode())"
-    "(getattr(m, f)(True, False)).replace('\\n', ' ')) "
-    "for f in ('_dump_nccl_trace_json', '_dump_fr_trace_json') if hasattr(m, f)] and None)"
-    "(__import__('sys').modules.get('torch._C._distributed_c10d'))";
+PB_EMBED(code, "src/node/tables/flight_recorder.py")
 
-static void keep(int fd, const void *data, size_t len, void *arg)
+static void append(int fd, const void *data, size_t len, void *arg)
 {
     struct pb_buf *text = arg;
 
@@ -84,15 +59,15 @@ static void keep(int fd, const void *data, size_t len, void *arg)
 
 static void ask(pid_t pid, struct pb_buf *text, struct pb_arena *a)
 {
-    struct pb_wire_eval head = {.timeout_ms = ONE_MS};
+    struct pb_wire_eval head = {.timeout_ms = ONE_MS, .flags = PB_WIRE_OWN};
     struct pb_agent agent = {.fd = -1};
     enum pb_wire_result result;
     struct pb_err err = {0};
     const char *why;
 
     if (pb_agent_present(pid) && pb_agent_open(&agent, pid, ONE_MS, &err) == 0)
-        pb_agent_ask(&agent, PB_WIRE_EVAL, &head, sizeof head, code, sizeof code - 1, 2 * ONE_MS,
-                     keep, text, a, &result, &why, &err);
+        pb_agent_ask(&agent, PB_WIRE_EVAL, &head, sizeof head, code, strlen(code), 2 * ONE_MS,
+                     append, text, a, &result, &why, &err);
     pb_agent_close(&agent);
 }
 
@@ -131,7 +106,7 @@ static void add_sizes(struct pb_rows *rows, struct pb_row_cell *row, const struc
         pb_buf_putc(&b, ']');
     }
     pb_buf_putc(&b, ']');
-    pb_rows_text(rows, row, SIZES, b.data);
+    pb_rows_text(rows, row, AT_sizes, b.data);
     pb_buf_finish(&b);
 }
 
@@ -142,23 +117,23 @@ static void add_entry(struct pb_node *n, const struct pb_live_process *p,
     bool message = pb_json_flag(entry, "is_p2p", false);
     struct pb_row_cell *row = pb_rows_add(rows);
 
-    add_time(row, TIMESTAMP, pb_json_whole(entry, "time_created_ns", 0));
-    add_time(row, STARTED, pb_json_whole(entry, "time_discovered_started_ns", 0));
-    add_time(row, COMPLETED, pb_json_whole(entry, "time_discovered_completed_ns", 0));
-    pb_rows_text(rows, row, OP, pb_json_str(entry, "profiling_name", NULL));
-    pb_rows_text(rows, row, GROUP_NAME, text_of(item(entry, "process_group", 0)));
-    pb_rows_text(rows, row, GROUP_DESC, text_of(item(entry, "process_group", 1)));
-    pb_rows_int(row, message ? P2P_SEQ : SEQ,
+    add_time(row, AT_timestamp, pb_json_whole(entry, "time_created_ns", 0));
+    add_time(row, AT_started, pb_json_whole(entry, "time_discovered_started_ns", 0));
+    add_time(row, AT_completed, pb_json_whole(entry, "time_discovered_completed_ns", 0));
+    pb_rows_text(rows, row, AT_op, pb_json_str(entry, "profiling_name", NULL));
+    pb_rows_text(rows, row, AT_group_name, text_of(item(entry, "process_group", 0)));
+    pb_rows_text(rows, row, AT_group_desc, text_of(item(entry, "process_group", 1)));
+    pb_rows_int(row, message ? AT_p2p_seq : AT_seq,
                 pb_json_whole(entry, message ? "p2p_seq_id" : "collective_seq_id", 0));
-    pb_rows_text(rows, row, STATE, pb_json_str(entry, "state", NULL));
+    pb_rows_text(rows, row, AT_state, pb_json_str(entry, "state", NULL));
     if (duration && (duration->type == PB_J_REAL || duration->type == PB_J_INT))
-        pb_rows_real(row, DURATION_MS, pb_json_number(entry, "duration_ms", 0));
-    pb_rows_text(rows, row, DTYPE, text_of(item(entry, "input_dtypes", 0)));
+        pb_rows_real(row, AT_duration_ms, pb_json_number(entry, "duration_ms", 0));
+    pb_rows_text(rows, row, AT_dtype, text_of(item(entry, "input_dtypes", 0)));
     add_sizes(rows, row, entry);
-    pb_rows_int(row, TIMEOUT_MS, pb_json_whole(entry, "timeout_ms", 0));
-    pb_rows_bool(row, RETIRED, pb_json_flag(entry, "retired", false));
-    pb_rows_int(row, RECORD, pb_json_whole(entry, "record_id", 0));
-    pb_rows_text(rows, row, THREAD, pb_json_str(entry, "thread_name", NULL));
+    pb_rows_int(row, AT_timeout_ms, pb_json_whole(entry, "timeout_ms", 0));
+    pb_rows_bool(row, AT_retired, pb_json_flag(entry, "retired", false));
+    pb_rows_int(row, AT_record, pb_json_whole(entry, "record_id", 0));
+    pb_rows_text(rows, row, AT_thread, pb_json_str(entry, "thread_name", NULL));
     pb_live_common(rows, row, n->host, p->pid, p->rank);
 }
 
@@ -190,7 +165,7 @@ static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wan
 {
     struct pb_arena a = PB_ARENA_INIT;
     struct pb_live_process *v = NULL;
-    size_t count = pb_live_processes(n, scope, wanted[PB_COUNT_OF(columns) - 1], &a, &v);
+    size_t count = pb_live_processes(n, scope, wanted[AT_rank], &a, &v);
     uint64_t until = pb_clock_ns() + ALL_NS;
 
     (void)err;

@@ -4,48 +4,33 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "host/agent.h"
 #include "host/proc.h"
+#include "host/python/processes.h"
 #include "host/secret.h"
-#include "node/discover_internal.h"
+#include "node/discover/internal.h"
 #include "node/tables/common.h"
-#include "unwind/processes.h"
 
-static int fill(struct pb_node *n, const struct pb_scope *scope, const bool *wanted,
-                struct pb_rows *rows, struct pb_err *err);
+static pb_live_fill fill;
 
-enum {
-    PPID,
-    USER,
-    COMMAND,
-    STATE,
-    THREADS,
-    CPU_PCT,
-    RSS_MB,
-    START_TIME,
-    PYTHON_VERSION,
-    ATTACHED,
-};
+#define COLUMNS(X)                                                                                 \
+    X(ppid, INT, "", "the process that started it")                                                \
+    X(user, NAME, "", "whose it is")                                                               \
+    X(command, TEXT, "", "command line; secrets are shown as ***")                                 \
+    X(state, NAME, "", "running, waiting, disk, stopped, traced or ended")                         \
+    X(threads, INT, "", "how many it has")                                                         \
+    X(cpu_pct, REAL, "%", "CPU time over its life; 100 is one core")                               \
+    X(rss_mb, REAL, "MB", "resident memory")                                                       \
+    X(start_time, TIME, "", "when it began")                                                       \
+    X(python_version, NAME, "", "version of the interpreter")                                      \
+    X(attached, BOOL, "", "probes are in it")                                                      \
+    PB_LIVE_COMMON(X)
 
-static const struct pb_column_spec columns[] = {
-    [PPID] = {"ppid", PB_INT, "", "the process that started it"},
-    [USER] = {"user", PB_NAME, "", "whose it is"},
-    [COMMAND] = {"command", PB_TEXT, "", "command line; secrets are shown as ***"},
-    [STATE] = {"state", PB_NAME, "", "running, waiting, disk, stopped, traced or ended"},
-    [THREADS] = {"threads", PB_INT, "", "how many it has"},
-    [CPU_PCT] = {"cpu_pct", PB_REAL, "%", "CPU time over its life; 100 is one core"},
-    [RSS_MB] = {"rss_mb", PB_REAL, "MB", "resident memory"},
-    [START_TIME] = {"start_time", PB_TIME, "", "when it began"},
-    [PYTHON_VERSION] = {"python_version", PB_NAME, "", "of the interpreter"},
-    [ATTACHED] = {"attached", PB_BOOL, "", "probes are in it"},
-    PB_LIVE_COMMON,
-};
+PB_TABLE_COLUMNS(COLUMNS);
 
 const struct pb_live pb_live_system_process = {
-    .name = "system.process",
-    .doc = "Python processes of this machine, now",
-    .columns = columns,
-    .ncolumns = PB_COUNT_OF(columns),
+    PB_TABLE_SPEC("system.process", "Python processes of this machine, now"),
     .fill = fill,
 };
 
@@ -61,23 +46,23 @@ static void add_process(struct pb_node *n, const struct pb_process *p, const boo
     if (pb_proc_stat(&st, p->pid, 0, NULL) < 0 || pb_proc_status(&status, p->pid, NULL) < 0)
         return;
     since = pb_process_since_ns(st.start_time);
-    life = (double)(pb_now_ns() - since) / 1e9;
+    life = (double)(pb_clock_wall_ns() - since) / 1e9;
     row = pb_rows_add(rows);
-    pb_rows_int(row, PPID, st.ppid);
-    pb_rows_text(rows, row, USER, p->user);
-    pb_rows_text(rows, row, COMMAND,
+    pb_rows_int(row, AT_ppid, st.ppid);
+    pb_rows_text(rows, row, AT_user, p->user);
+    pb_rows_text(rows, row, AT_command,
                  pb_secret_command(p->argv, p->argv_len, p->command, &rows->arena));
-    pb_rows_text(rows, row, STATE, p->state);
-    pb_rows_int(row, THREADS, p->threads);
+    pb_rows_text(rows, row, AT_state, p->state);
+    pb_rows_int(row, AT_threads, p->threads);
     if (life > 0)
-        pb_rows_real(row, CPU_PCT, 100.0 * (double)(st.utime + st.stime) /
+        pb_rows_real(row, AT_cpu_pct, 100.0 * (double)(st.utime + st.stime) /
                                        (double)sysconf(_SC_CLK_TCK) / life);
-    pb_rows_real(row, RSS_MB, (double)status.rss_kb / 1024.0);
-    pb_rows_int(row, START_TIME, since);
+    pb_rows_real(row, AT_rss_mb, (double)status.rss_kb / 1024.0);
+    pb_rows_int(row, AT_start_time, since);
     if (p->python.version[0])
-        pb_rows_text(rows, row, PYTHON_VERSION, p->python.version);
-    if (wanted[ATTACHED])
-        pb_rows_bool(row, ATTACHED, pb_agent_present(p->pid));
+        pb_rows_text(rows, row, AT_python_version, p->python.version);
+    if (wanted[AT_attached])
+        pb_rows_bool(row, AT_attached, pb_agent_present(p->pid));
     pb_live_common(rows, row, n->host, p->pid, p->rank);
 }
 

@@ -1,7 +1,9 @@
 /*
  * One line for each distinct stack, outermost frame first, and the microseconds it took: what
- * flamegraph.pl, inferno and speedscope read.
+ * flamegraph.pl, inferno and speedscope read. Of a comparison two numbers, before and now, as
+ * difffolded.pl has them.
  */
+#include "host/json_write.h"
 #include "profile/formats.h"
 
 /* A frame must not end its field or its line, nor drive the terminal that it may be shown on. */
@@ -13,7 +15,7 @@ static void put_frame(struct pb_buf *out, const struct pb_prof_frame *f)
     for (const char *s = label.data; *s;) {
         size_t n = pb_utf8_len(s);
         unsigned char c = (unsigned char)s[0];
-        bool control = c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)s[1] < 0xa0);
+        bool control = c < 0x20 || c == 0x7f || pb_utf8_is_hidden(s, n);
 
         if (c == ';')
             pb_buf_putc(out, ':');
@@ -31,15 +33,17 @@ void pb_format_collapsed(const struct pb_recording *r, struct pb_buf *out)
     struct pb_arena a = PB_ARENA_INIT;
     uint64_t *self = PB_NEW_N(&a, uint64_t, r->stacks.nnodes);
     uint64_t *total = PB_NEW_N(&a, uint64_t, r->stacks.nnodes);
+    uint64_t *before = PB_NEW_N(&a, uint64_t, r->stacks.nnodes);
 
+    pb_recording_sums_before(r, before, total);
     pb_recording_sums(r, self, total);
     for (uint32_t node = 1; node < r->stacks.nnodes; node++) {
-        uint64_t us = (self[node] + 500) / 1000;
+        uint64_t us = (self[node] + 500) / 1000, old = (before[node] + 500) / 1000;
         struct pb_arena line = PB_ARENA_INIT;
         uint32_t *frames;
         size_t n;
 
-        if (!us)
+        if (!us && !old)
             continue;
         n = pb_format_path(&r->stacks, node, &line, &frames);
         for (size_t i = 0; i < n; i++) {
@@ -47,6 +51,8 @@ void pb_format_collapsed(const struct pb_recording *r, struct pb_buf *out)
                 pb_buf_putc(out, ';');
             put_frame(out, &r->stacks.frames[frames[i]]);
         }
+        if (r->before_title)
+            pb_buf_printf(out, " %llu", (unsigned long long)old);
         pb_buf_printf(out, " %llu\n", (unsigned long long)us);
         pb_arena_finish(&line);
     }

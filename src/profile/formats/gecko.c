@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "host/json_write.h"
 #include "profile/formats.h"
 
 #define VERSION 48
@@ -27,7 +28,8 @@ static void put_meta(const struct pb_recording *r, struct pb_buf *out)
 
     pb_buf_printf(out, "{\"meta\":{\"version\":27,\"preprocessedProfileVersion\":%d,"
                        "\"processType\":0,\"stackwalk\":1,\"symbolicated\":true,\"debug\":false,"
-                       "\"interval\":%g,\"startTime\":%lld,\"product\":",
+                       "\"interval\":%g,\"startTime\":%lld,\"sampleUnits\":{\"time\":\"ms\","
+                       "\"eventDelay\":\"ms\",\"threadCPUDelta\":\"µs\"},\"product\":",
                   VERSION, r->rate > 0 ? 1000 / r->rate : 10,
                   (long long)(r->started_ns / 1000000));
     pb_json_string(out, pb_format_title(r, &a));
@@ -107,6 +109,8 @@ static void put_samples(const struct pb_recording *r, size_t thread, struct pb_a
     COLUMN(out, "stack", n, i, pb_buf_printf(out, "%u", v[i]->node - 1));
     COLUMN(out, "time", n, i, pb_buf_printf(out, "%.6f", (double)v[i]->at_ns / 1e6));
     COLUMN(out, "weight", n, i, pb_buf_printf(out, "%.6f", (double)v[i]->weight_ns / 1e6));
+    COLUMN(out, "threadCPUDelta", n, i,
+           pb_json_int(out, v[i]->on_cpu ? (int64_t)(v[i]->weight_ns / 1000) : 0));
     pb_buf_putc(out, '}');
 }
 

@@ -1,83 +1,67 @@
 /*
  * One page with everything in it: style, script and data. It asks nothing of any other host, which
- * its own policy would refuse as well.
+ * its own policy would refuse as well. What stands around the data is built from web/src/flame.
  */
 #include "profile/formats.h"
+#include "profile/page.h"
 
-#define PAGE(X)                                                                                    \
-    X(head, "head.html")                                                                           \
-    X(style, "flame.css")                                                                          \
-    X(body, "body.html")                                                                           \
-    X(script, "flame.js")
+#ifdef PB_WEB
+
+#define PARTS(X)                                                                                   \
+    X(head, "flame-head.html")                                                                     \
+    X(tail, "flame-tail.html")
 
 #define X(symbol, file)                                                                            \
     __asm__(".pushsection .rodata\n"                                                               \
-            "pb_page_" #symbol "_start:\n"                                                         \
-            ".incbin \"" PB_PAGE_DIR "/" file "\"\n"                                               \
-            "pb_page_" #symbol "_end:\n"                                                           \
+            "pb_flame_" #symbol "_start:\n"                                                        \
+            ".incbin \"" PB_WEB_DIR "/" file "\"\n"                                                \
+            "pb_flame_" #symbol "_end:\n"                                                          \
             ".popsection\n");                                                                      \
-    extern const char pb_page_##symbol##_start[] __attribute__((visibility("hidden")));            \
-    extern const char pb_page_##symbol##_end[] __attribute__((visibility("hidden")));
-PAGE(X)
+    extern const char pb_flame_##symbol##_start[] __attribute__((visibility("hidden")));           \
+    extern const char pb_flame_##symbol##_end[] __attribute__((visibility("hidden")));
+PARTS(X)
 #undef X
 
 #define PUT(out, symbol)                                                                           \
-    pb_buf_add(out, pb_page_##symbol##_start,                                                      \
-               (size_t)(pb_page_##symbol##_end - pb_page_##symbol##_start))
+    pb_buf_add(out, pb_flame_##symbol##_start,                                                     \
+               (size_t)(pb_flame_##symbol##_end - pb_flame_##symbol##_start))
 
-static void put_frames(const struct pb_stacks *s, struct pb_buf *out)
+/* One valid character of n bytes; as a pair where it does not fit into 16 bits. */
+static void put_escaped(struct pb_buf *out, const char *p, size_t n)
 {
-    pb_buf_puts(out, ",\"frames\":[");
-    for (size_t i = 0; i < s->nframes; i++) {
-        pb_buf_puts(out, i ? ",[" : "[");
-        pb_json_string(out, s->frames[i].func);
-        pb_buf_putc(out, ',');
-        pb_json_string(out, s->frames[i].file);
-        pb_buf_printf(out, ",%d,%d]", s->frames[i].lineno, s->frames[i].native);
+    uint32_t c = n > 1 ? (unsigned char)*p & 0x7fu >> n : (unsigned char)*p;
+
+    for (size_t i = 1; i < n; i++)
+        c = c << 6 | ((unsigned char)p[i] & 0x3fu);
+    if (c >= 0x10000) {
+        pb_buf_printf(out, "\\u%04x", (unsigned)(0xd7c0 + (c >> 10)));
+        c = 0xdc00 | (c & 0x3ff);
     }
-    pb_buf_puts(out, "],\"parent\":[0");
-    for (size_t i = 1; i < s->nnodes; i++)
-        pb_buf_printf(out, ",%u", s->nodes[i].parent);
-    pb_buf_puts(out, "],\"frame\":[-1");
-    for (size_t i = 1; i < s->nnodes; i++)
-        pb_buf_printf(out, ",%u", s->nodes[i].frame);
-    pb_buf_putc(out, ']');
+    pb_buf_printf(out, "\\u%04x", (unsigned)c);
 }
 
-/* Four numbers each: node, thread, what it did as bits, microseconds. */
-static void put_leaves(const struct pb_recording *r, struct pb_arena *a, struct pb_buf *out)
+static bool is_plain(char c)
 {
-    struct pb_rec_leaf *v;
-    size_t n = pb_recording_leaves(r, a, &v);
-
-    pb_buf_puts(out, ",\"leaves\":[");
-    for (size_t i = 0; i < n; i++)
-        pb_buf_printf(out, "%s%u,%u,%d,%llu", i ? "," : "", v[i].node, v[i].thread,
-                      v[i].on_cpu | v[i].holds_gil << 1 | v[i].waits_gil << 2,
-                      (unsigned long long)(v[i].weight_ns / 1000));
-    pb_buf_putc(out, ']');
+    return c && c != '<' && (unsigned char)c < 0x80;
 }
 
-static void put_data(const struct pb_recording *r, struct pb_buf *out)
+/*
+ * JSON in which nothing ends the element. All of the page is ASCII: with a single other character
+ * in it a browser keeps the whole text with 16 bits for each, and is longer about reading it.
+ */
+static void put_data(struct pb_buf *out, const char *json)
 {
-    struct pb_arena a = PB_ARENA_INIT;
-
-    pb_buf_puts(out, "{\"title\":");
-    pb_json_string(out, pb_format_title(r, &a));
-    pb_buf_printf(out, ",\"info\":\"%.1f s at %g Hz, %llu samples, %llu missed, %llu torn\"",
-                  (double)r->length_ns / 1e9, r->rate, (unsigned long long)r->samples,
-                  (unsigned long long)r->missed, (unsigned long long)r->torn);
-    pb_buf_puts(out, ",\"threads\":[");
-    for (size_t i = 0; i < r->nthreads; i++) {
-        if (i)
-            pb_buf_putc(out, ',');
-        pb_json_string(out, pb_format_thread(r, i, &a));
+    for (size_t n; *json; json += n) {
+        for (n = 0; is_plain(json[n]); n++)
+            ;
+        pb_buf_add(out, json, n);
+        if (n)
+            continue;
+        n = pb_utf8_len(json);
+        if (n)
+            put_escaped(out, json, n);
+        n = n ? n : 1; /* the writer of JSON leaves nothing that is no UTF-8 */
     }
-    pb_buf_putc(out, ']');
-    put_frames(&r->stacks, out);
-    put_leaves(r, &a, out);
-    pb_buf_putc(out, '}');
-    pb_arena_finish(&a);
 }
 
 void pb_format_html(const struct pb_recording *r, struct pb_buf *out)
@@ -85,20 +69,10 @@ void pb_format_html(const struct pb_recording *r, struct pb_buf *out)
     struct pb_buf data = PB_BUF_INIT;
 
     PUT(out, head);
-    pb_buf_puts(out, "<style>\n");
-    PUT(out, style);
-    pb_buf_puts(out, "</style>\n");
-    PUT(out, body);
-    pb_buf_puts(out, "<script type=\"application/json\" id=\"data\">");
-    put_data(r, &data);
-    for (size_t i = 0; i < data.len; i++) { /* nothing in it ends the element */
-        if (data.data[i] == '<')
-            pb_buf_puts(out, "\\u003c");
-        else
-            pb_buf_putc(out, data.data[i]);
-    }
-    pb_buf_puts(out, "</script>\n<script>\n");
-    PUT(out, script);
-    pb_buf_puts(out, "</script>\n</html>\n");
+    pb_page_json(r, &(struct pb_page_opts){0}, &data);
+    put_data(out, data.data);
+    PUT(out, tail);
     pb_buf_finish(&data);
 }
+
+#endif

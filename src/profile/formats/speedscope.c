@@ -1,6 +1,7 @@
 /*
  * The file format of speedscope: shared frames, one sampled profile for each thread.
  */
+#include "host/json_write.h"
 #include "profile/formats.h"
 
 static void put_frames(const struct pb_recording *r, struct pb_buf *out)
@@ -41,16 +42,17 @@ static void put_samples(const struct pb_recording *r, size_t thread, struct pb_b
     }
 }
 
-/* Returns the time of all samples together. */
+/* Returns the weight of all samples together. */
 static uint64_t put_weights(const struct pb_recording *r, size_t thread, struct pb_buf *out)
 {
-    uint64_t sum = 0;
+    uint64_t sum = 0, scale = r->is_memory ? 1000 : 1;
 
     for (size_t i = 0; i < r->nentries; i++) {
         if (r->entries[i].thread != thread)
             continue;
-        pb_buf_printf(out, sum ? ",%llu" : "%llu", (unsigned long long)r->entries[i].weight_ns);
-        sum += r->entries[i].weight_ns;
+        pb_buf_printf(out, sum ? ",%llu" : "%llu",
+                      (unsigned long long)(r->entries[i].weight_ns / scale));
+        sum += r->entries[i].weight_ns / scale;
     }
     return sum;
 }
@@ -83,7 +85,8 @@ void pb_format_speedscope(const struct pb_recording *r, struct pb_buf *out)
         first = false;
         pb_buf_puts(out, "{\"type\":\"sampled\",\"name\":");
         pb_json_string(out, pb_format_thread(r, t, &a));
-        pb_buf_puts(out, ",\"unit\":\"nanoseconds\",\"startValue\":0,\"samples\":[");
+        pb_buf_printf(out, ",\"unit\":\"%s\",\"startValue\":0,\"samples\":[",
+                      r->is_memory ? "bytes" : "nanoseconds");
         put_samples(r, t, out);
         pb_buf_puts(out, "],\"weights\":[");
         sum = put_weights(r, t, out);

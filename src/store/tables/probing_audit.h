@@ -17,8 +17,12 @@
     X(peer_uid, INT, "", "user who asked, if it was on this machine")                             \
     X(peer_pid, INT, "", "process that asked, if it was on this machine")                         \
     X(client, TEXT, "", "address and token of whoever asked over TCP")                            \
-    X(detail, TEXT, "", "the code (setting audit.eval), or the setting and its value")            \
+    X(detail, TEXT, "", "the code without secrets (setting audit.eval), or the setting and value") \
     X(result, NAME, "", "ok, error, refused, timeout")                                            \
     X(ms, REAL, "ms", "how long it took")
 
+#endif
+
+#ifdef PB_TABLE /* tables.def is being read */
+PB_TABLE(PB_PROBING_AUDIT)
 #endif

@@ -27,3 +27,11 @@
     X(job, NAME, "", "job that the ranks belong to: its master's address")
 
 #endif
+
+#ifdef PB_TABLE /* tables.def is being read */
+PB_TABLE(PB_PYTHON_COMM)
+#endif
+
+#ifdef PB_COLLECTOR /* the agent's list of collectors is being read */
+PB_COLLECTOR(torch_comm)
+#endif

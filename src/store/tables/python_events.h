@@ -19,3 +19,7 @@
     X(attrs, TEXT, "", "attributes, JSON")
 
 #endif
+
+#ifdef PB_TABLE /* tables.def is being read */
+PB_TABLE(PB_PYTHON_EVENTS)
+#endif

@@ -17,8 +17,8 @@
     X(vms_mb, REAL, "MB", "address space")                                                        \
     X(shared_mb, REAL, "MB", "resident pages of files and shared memory")                         \
     X(gc_gen0, INT, "", "objects in the youngest generation")                                     \
-    X(gc_gen1, INT, "", "in the middle one")                                                      \
-    X(gc_gen2, INT, "", "in the oldest one")                                                      \
+    X(gc_gen1, INT, "", "objects in the middle generation")                                       \
+    X(gc_gen2, INT, "", "objects in the oldest generation")                                       \
     X(gc_collections, INT, "", "collections since the last row")                                  \
     X(gc_ms, REAL, "ms", "time spent collecting since the last row")                              \
     X(gc_max_ms, REAL, "ms", "longest collection since the last row")                             \
@@ -33,4 +33,12 @@
     X(cuda_reserved_mb, REAL, "MB", "GPU memory held by torch's allocator")                       \
     X(cuda_max_mb, REAL, "MB", "most that was allocated so far")
 
+#endif
+
+#ifdef PB_TABLE /* tables.def is being read */
+PB_TABLE(PB_PYTHON_MEMORY)
+#endif
+
+#ifdef PB_COLLECTOR /* the agent's list of collectors is being read */
+PB_COLLECTOR(memory)
 #endif

@@ -24,10 +24,15 @@
     X(cached, REAL, "MB", "memory held by the allocator")                                         \
     X(place, INT, "", "1 for the biggest module; none where no module is known")                  \
     X(module, NAME, "", "dotted name of the module")                                              \
-    X(module_type, NAME, "", "its class")                                                         \
-    X(parameters, REAL, "MB", "its own parameters and buffers, without those of modules inside")  \
-    X(gradients, REAL, "MB", "their gradients")                                                   \
-    X(activations, REAL, "MB", "what its last traced call left allocated, by itself")            \
+    X(module_type, NAME, "", "class of the module")                                               \
+    X(parameters, REAL, "MB",                                                                     \
+      "the module's own parameters and buffers, without those of modules inside")                 \
+    X(gradients, REAL, "MB", "gradients of these parameters")                                     \
+    X(activations, REAL, "MB", "what the module's last traced call left allocated, by itself")   \
     X(message, TEXT, "", "what torch said")
 
+#endif
+
+#ifdef PB_TABLE /* tables.def is being read */
+PB_TABLE(PB_PYTHON_OUT_OF_MEMORY)
 #endif

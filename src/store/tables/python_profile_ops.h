@@ -23,3 +23,7 @@
     X(device_ms, REAL, "ms", "time on the GPU")
 
 #endif
+
+#ifdef PB_TABLE /* tables.def is being read */
+PB_TABLE(PB_PYTHON_PROFILE_OPS)
+#endif

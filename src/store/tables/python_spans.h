@@ -23,3 +23,7 @@
     X(error, NAME, "", "type of the exception that ended it")
 
 #endif
+
+#ifdef PB_TABLE /* tables.def is being read */
+PB_TABLE(PB_PYTHON_SPANS)
+#endif

@@ -16,7 +16,7 @@
     X(step, INT, "", "training step")                                                             \
     X(seq, INT, "", "order within the step: that of the ends")                                    \
     X(module, NAME, "", "dotted name of the module")                                              \
-    X(module_type, NAME, "", "its class")                                                         \
+    X(module_type, NAME, "", "class of the module")                                               \
     X(stage, NAME, "", "forward, backward, optimizer")                                            \
     X(operation_name, NAME, "", "module and stage in one word")                                   \
     X(duration_ms, REAL, "ms", "time on the host")                                                \
@@ -30,4 +30,12 @@
     X(phase, NAME, "", "train, eval (no gradients, or eval()), data (called by a data loader)")   \
     X(tid, INT, "", "thread")
 
+#endif
+
+#ifdef PB_TABLE /* tables.def is being read */
+PB_TABLE(PB_PYTHON_TORCH_TRACE)
+#endif
+
+#ifdef PB_COLLECTOR /* the agent's list of collectors is being read */
+PB_COLLECTOR(torch)
 #endif

@@ -13,7 +13,7 @@
 /* X(column, type, unit, doc) */
 #define PB_PYTHON_TRAINING_LOGS(X)                                                                \
     X(timestamp, TIME, "", "when the step ended")                                                 \
-    X(epoch, INT, "", "passes over the training data that ended before")                          \
+    X(epoch, INT, "", "passes over the training data that ended before; NULL: no loader")          \
     X(step, INT, "", "training step")                                                             \
     X(loss, REAL, "", "sum of what backward was called on for this step, not scaled")             \
     X(lr, REAL, "", "learning rate of the first parameter group")                                 \
@@ -29,8 +29,14 @@
     X(samples_per_s, REAL, "", "samples in a second")                                             \
     X(profiled, BOOL, "", "torch's profiler ran in it (`probing PID profile`): it is slower")     \
     X(model, NAME, "", "outermost module that was trained; a second one of its class has #2")     \
-    X(optimizer, NAME, "", "its class; of a second one of it with #2; NULL: by hand")             \
-    X(step_source, NAME, "", "who counts steps: optimizer, expression, injection (from 0 on)")    \
-    X(epoch_source, NAME, "", "who counts epochs: sampler, expression, injection (from 0 on)")
+    X(optimizer, NAME, "", "class of the optimizer; of a second one with #2; NULL: by hand")      \
+    X(step_source, NAME, "", "optimizer, sampler, expression; loader (this pass on), injection")  \
+    X(epoch_source, NAME, "", "who counts epochs: sampler, expression, injection (from 0 on)")    \
+    X(comm_seq, INT, "", "collectives of all ranks so far: the same for a step on every rank")     \
+    X(backwards, INT, "", "backward passes that loss is the sum of")
 
+#endif
+
+#ifdef PB_TABLE /* tables.def is being read */
+PB_TABLE(PB_PYTHON_TRAINING_LOGS)
 #endif

@@ -47,7 +47,7 @@ bool pb_arch_jumps_into(const uint8_t *code, size_t len, uint64_t vaddr, uint64_
 
 /* Code around a pc for which there is no call frame information. */
 struct pb_function {
-    uint64_t start;       /* of the function; 0 when there is no symbol */
+    uint64_t start;       /* start of the function; 0 when there is no symbol */
     const uint8_t *bytes; /* from start, or from pc when start is 0 */
     size_t len;           /* at least up to pc, more where there is more */
     bool is_first;        /* pc is the next instruction, not a return address */

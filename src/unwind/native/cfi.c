@@ -58,7 +58,7 @@ static void set_rule(struct machine *m, uint64_t reg, enum pb_cfi_kind kind, int
 static void set_expr(struct machine *m, uint64_t reg, enum pb_cfi_kind kind)
 {
     uint64_t len = pb_cursor_uleb(&m->c);
-    struct pb_cursor expr = pb_cursor_take(&m->c, len);
+    struct pb_cursor expr = pb_cursor_bytes(&m->c, len);
 
     if (reg < PB_REGS_MAX)
         m->row->reg[reg] = (struct pb_cfi_rule){.kind = kind, .expr = expr};
@@ -148,7 +148,7 @@ static void execute_cfa(struct machine *m, uint8_t op)
     default: /* CFA_def_cfa_expression */
         len = pb_cursor_uleb(&m->c);
         m->row->cfa.kind = PB_RULE_VAL_EXPR;
-        m->row->cfa.expr = pb_cursor_take(&m->c, len);
+        m->row->cfa.expr = pb_cursor_bytes(&m->c, len);
         break;
     }
 }

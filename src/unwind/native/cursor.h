@@ -20,6 +20,8 @@ struct pb_cursor {
 
 static inline struct pb_cursor pb_cursor_make(const uint8_t *data, size_t size)
 {
+    if (!size) /* one that is not there may be at NULL, to which nothing can be added */
+        data = (const uint8_t *)"";
     return (struct pb_cursor){data, data + size, false};
 }
 
@@ -48,7 +50,7 @@ static inline void pb_cursor_skip(struct pb_cursor *c, uint64_t n)
 }
 
 /* The next n bytes as a cursor of their own. */
-static inline struct pb_cursor pb_cursor_take(struct pb_cursor *c, uint64_t n)
+static inline struct pb_cursor pb_cursor_bytes(struct pb_cursor *c, uint64_t n)
 {
     struct pb_cursor part = {c->p, c->p, false};
 

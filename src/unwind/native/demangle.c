@@ -4,6 +4,7 @@
  * The return type, the parameters and the compiler's clone marks go; what is
  * left in brackets is shortened from the inside out until the name fits.
  */
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +12,19 @@
 #include "unwind/native/native.h"
 
 #define MANGLED_MAX 32768 /* longer names only serve to exhaust the demangler */
+/* A name of 300 bytes can stand for gigabytes: each part is twice the last. */
+#define FULL_MAX (256u << 10)
 #define ELLIPSIS "…"
 
-/* Of the C++ ABI library; its header is for C++ only. */
-extern char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status);
+/* Of GCC's C++ library, which has no header for it. The name comes in pieces, none allocated. */
+extern int __gcclibcxx_demangle_callback(const char *mangled,
+                                         void (*piece)(const char *text, size_t len, void *arg),
+                                         void *arg);
+
+struct demangled {
+    struct pb_buf text;
+    jmp_buf too_long;
+};
 
 static bool starts_with(const char *s, const char *prefix)
 {
@@ -176,16 +186,27 @@ static char *plain(struct pb_arena *a, const char *symbol, size_t max)
     return pb_arena_printf(a, "%.*s" ELLIPSIS, (int)(max > 3 ? max - 3 : 0), symbol);
 }
 
+static void add_piece(const char *text, size_t len, void *arg)
+{
+    struct demangled *d = arg;
+
+    if (d->text.len + len > FULL_MAX)
+        longjmp(d->too_long, 1); /* it cannot be told to stop, and holds nothing */
+    pb_buf_add(&d->text, text, len);
+}
+
+static bool demangle(struct demangled *d, const char *symbol)
+{
+    return starts_with(symbol, "_Z") && strnlen(symbol, MANGLED_MAX) < MANGLED_MAX &&
+           setjmp(d->too_long) == 0 &&
+           __gcclibcxx_demangle_callback(symbol, add_piece, d) == 0 && d->text.len;
+}
+
 char *pb_demangle(struct pb_arena *a, const char *symbol, size_t max)
 {
-    char *full = NULL, *ret;
-    int status;
+    struct demangled d = {.text = PB_BUF_INIT};
+    char *ret = demangle(&d, symbol) ? readable(a, d.text.data, max) : plain(a, symbol, max);
 
-    if (starts_with(symbol, "_Z") && strnlen(symbol, MANGLED_MAX) < MANGLED_MAX)
-        full = __cxa_demangle(symbol, NULL, NULL, &status);
-    if (!full)
-        return plain(a, symbol, max);
-    ret = readable(a, full, max);
-    free(full);
+    pb_buf_finish(&d.text);
     return ret;
 }

@@ -4,6 +4,8 @@
 
 #define BYTES_MAX ((uint64_t)64 << 20) /* of line programs that are run, per file */
 
+#define PATH_PART_MAX 2000
+
 /* clang-format off */
 enum {
     LNS_copy = 1, LNS_advance_pc, LNS_advance_line, LNS_set_file, LNS_set_column, LNS_negate_stmt,
@@ -31,7 +33,7 @@ struct program {
     struct row row, last;
     bool has_last;
     uint64_t gap_from, gap_to; /* no wanted address lies in [gap_from, gap_to) */
-    struct pb_want *v;
+    struct pb_symbol_query *v;
     size_t n, left; /* left: how many are still to be found in this program */
     struct pb_arena *a;
     uint64_t cached_file; /* the name made last: rows come in runs of one file */
@@ -66,7 +68,7 @@ static bool read_header(struct program *p)
     p->opcode_base = pb_cursor_u8(c);
     if (p->line_range == 0 || p->opcode_base == 0)
         return false;
-    p->lengths = pb_cursor_take(c, p->opcode_base - 1u);
+    p->lengths = pb_cursor_bytes(c, p->opcode_base - 1u);
     p->tables = *c;
     return !c->bad;
 }
@@ -182,8 +184,9 @@ static const char *file_name(struct program *p, uint64_t index)
     if (!file.path)
         return NULL;
     if (file.path[0] == '/' || !dir.path || !*dir.path)
-        return pb_arena_strdup(p->a, file.path);
-    return pb_arena_printf(p->a, "%.2000s/%.2000s", dir.path, file.path);
+        return pb_arena_strndup(p->a, file.path, PATH_PART_MAX);
+    return pb_arena_printf(p->a, "%s/%s", pb_arena_strndup(p->a, dir.path, PATH_PART_MAX),
+                           pb_arena_strndup(p->a, file.path, PATH_PART_MAX));
 }
 
 /* The wanted addresses between the last row and this one have the last row's line. */
@@ -235,7 +238,7 @@ static void start_sequence(struct program *p)
 static void extended(struct program *p)
 {
     uint64_t len = pb_cursor_uleb(&p->code);
-    struct pb_cursor c = pb_cursor_take(&p->code, len);
+    struct pb_cursor c = pb_cursor_bytes(&p->code, len);
 
     switch (pb_cursor_u8(&c)) {
     case LNE_end_sequence:
@@ -293,8 +296,8 @@ static void standard(struct program *p, uint8_t op)
     }
 }
 
-uint64_t pb_dwarf_run_lines(const struct pb_dwarf *d, uint64_t offset, struct pb_want *v, size_t n,
-                            size_t expected, struct pb_arena *a)
+uint64_t pb_dwarf_run_lines(const struct pb_dwarf *d, uint64_t offset, struct pb_symbol_query *v,
+                            size_t n, size_t expected, struct pb_arena *a)
 {
     struct pb_cursor c = pb_cursor_make(d->line.data, d->line.size);
     struct program p = {.d = d, .v = v, .n = n, .left = expected, .a = a};
@@ -341,10 +344,11 @@ static void open_sections(struct pb_dwarf *d, const struct pb_elf *elf)
     pb_elf_section(elf, ".debug_abbrev", &d->abbrev);
     pb_elf_section(elf, ".debug_ranges", &d->ranges);
     pb_elf_section(elf, ".debug_rnglists", &d->rnglists);
+    pb_elf_section(elf, ".debug_addr", &d->addr);
 }
 
 /* How many addresses of a unit have no line yet. */
-static size_t count_unit(const struct pb_want *v, size_t n, uint64_t unit)
+static size_t count_unit(const struct pb_symbol_query *v, size_t n, uint64_t unit)
 {
     size_t count = 0;
 
@@ -353,12 +357,13 @@ static size_t count_unit(const struct pb_want *v, size_t n, uint64_t unit)
     return count;
 }
 
-/* Runs only the line programs that .debug_aranges leads to. */
-static void run_needed(const struct pb_dwarf *d, struct pb_want *v, size_t n, struct pb_arena *a)
+/* Runs only the line programs of the units that hold the addresses. */
+static void run_needed(const struct pb_dwarf *d, struct pb_symbol_query *v, size_t n,
+                       struct pb_arena *a)
 {
     uint64_t offset, done = 0, last = UINT64_MAX;
 
-    pb_dwarf_find_units(d, v, n);
+    pb_dwarf_find_units(d, v, n, a);
     for (size_t i = 0; i < n && done < BYTES_MAX; i++) {
         if (v[i].file || !v[i].has_unit || v[i].unit == last)
             continue;
@@ -368,7 +373,8 @@ static void run_needed(const struct pb_dwarf *d, struct pb_want *v, size_t n, st
     }
 }
 
-void pb_dwarf_lines(const struct pb_elf *elf, struct pb_want *v, size_t n, struct pb_arena *a)
+void pb_dwarf_lines(const struct pb_elf *elf, struct pb_symbol_query *v, size_t n,
+                    struct pb_arena *a)
 {
     struct pb_dwarf d;
     uint64_t size;
@@ -376,7 +382,7 @@ void pb_dwarf_lines(const struct pb_elf *elf, struct pb_want *v, size_t n, struc
     open_sections(&d, elf);
     if (n == 0 || d.line.size == 0)
         return;
-    if (d.aranges.size) {
+    if (d.aranges.size || d.info.size) {
         run_needed(&d, v, n, a);
         pb_dwarf_leave_inlined(&d, v, n, a);
         return;

@@ -1,6 +1,6 @@
 /* dwarf_unit.c - from an address to its compilation unit, and to the unit's line program. */
+#include "unwind/native/dwarf_entry.h"
 #include "unwind/native/dwarf_form.h"
-#include "unwind/native/dwarf_line.h"
 
 enum { AT_stmt_list = 0x10, UT_compile = 1, UT_partial = 3, UT_skeleton = 4 };
 
@@ -15,7 +15,7 @@ bool pb_dwarf_next_unit(struct pb_cursor *c, struct pb_dwarf_unit *ret)
     } else if (len >= 0xfffffff0) {
         pb_cursor_fail(c);
     }
-    ret->c = pb_cursor_take(c, len);
+    ret->c = pb_cursor_bytes(c, len);
     return !c->bad && len > 0;
 }
 
@@ -135,7 +135,8 @@ bool pb_dwarf_unit_lines(const struct pb_dwarf *d, uint64_t unit, uint64_t *ret_
 }
 
 /* Wanted addresses inside [start, start + len) belong to the unit. */
-static void note_unit(struct pb_want *v, size_t n, uint64_t start, uint64_t len, uint64_t unit)
+static void note_unit(struct pb_symbol_query *v, size_t n, uint64_t start, uint64_t len,
+                      uint64_t unit)
 {
     size_t lo = 0, hi = n;
 
@@ -153,7 +154,7 @@ static void note_unit(struct pb_want *v, size_t n, uint64_t start, uint64_t len,
     }
 }
 
-void pb_dwarf_find_units(const struct pb_dwarf *d, struct pb_want *v, size_t n)
+static void find_by_aranges(const struct pb_dwarf *d, struct pb_symbol_query *v, size_t n)
 {
     struct pb_cursor all = pb_cursor_make(d->aranges.data, d->aranges.size);
     struct pb_dwarf_unit u;
@@ -183,4 +184,57 @@ void pb_dwarf_find_units(const struct pb_dwarf *d, struct pb_want *v, size_t n)
             note_unit(v, n, start, len, unit);
         }
     }
+}
+
+/* The wanted addresses, and the unit whose ranges are being told. */
+struct noting {
+    struct pb_symbol_query *v;
+    size_t n;
+    uint64_t unit;
+};
+
+static bool note_range(uint64_t from, uint64_t to, void *arg)
+{
+    struct noting *w = arg;
+
+    if (from && to > from)
+        note_unit(w->v, w->n, from, to - from, w->unit);
+    return false;
+}
+
+static bool have_all(const struct pb_symbol_query *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!v[i].has_unit)
+            return false;
+    return true;
+}
+
+/* Without .debug_aranges, as clang leaves it: by what each unit says of itself. */
+static void find_by_info(const struct pb_dwarf *d, struct pb_symbol_query *v, size_t n,
+                         struct pb_arena *a)
+{
+    struct pb_cursor all = pb_cursor_make(d->info.data, d->info.size);
+    long work = PB_DWARF_WORK_MAX;
+
+    while (!pb_cursor_done(&all) && work > 0 && !have_all(v, n)) {
+        struct pb_dwarf_entries u = {.d = d, .work = &work};
+        struct noting w = {v, n, (uint64_t)(all.p - d->info.data)};
+        struct pb_dwarf_entry first;
+        struct pb_dwarf_unit skipped;
+
+        if (pb_dwarf_open_unit(&u, w.unit, a, &first))
+            pb_dwarf_each_range(&u, &first, note_range, &w);
+        if (!pb_dwarf_next_unit(&all, &skipped))
+            return;
+    }
+}
+
+void pb_dwarf_find_units(const struct pb_dwarf *d, struct pb_symbol_query *v, size_t n,
+                         struct pb_arena *a)
+{
+    if (d->aranges.size)
+        find_by_aranges(d, v, n);
+    else
+        find_by_info(d, v, n, a);
 }

@@ -82,7 +82,7 @@ static bool next_record(struct pb_cursor *c, uint64_t *vaddr, struct record *ret
     if (c->bad || len < 4)
         return false;
     ret->id_vaddr = *vaddr + (uint64_t)(c->p - begin);
-    ret->body = pb_cursor_take(c, len);
+    ret->body = pb_cursor_bytes(c, len);
     /* Unlike in .debug_frame the id is 4 bytes wide whatever the length's form. */
     ret->id = pb_cursor_u32(&ret->body);
     ret->body_vaddr = ret->id_vaddr + 4;
@@ -139,7 +139,7 @@ static bool read_cie(struct record *r, struct pb_fde *fde, bool *has_aug_data)
     *has_aug_data = aug[0] == 'z';
     if (*has_aug_data) {
         uint64_t len = pb_cursor_uleb(c);
-        struct pb_cursor data = pb_cursor_take(c, len);
+        struct pb_cursor data = pb_cursor_bytes(c, len);
 
         read_augmentation(aug, &data, &fde->encoding, &fde->is_signal);
     } else if (aug[0]) {

@@ -37,7 +37,7 @@ struct pb_fde {
     uint64_t code_align;
     int64_t data_align;
     uint64_t ra_reg;
-    uint8_t encoding; /* of addresses in the instructions */
+    uint8_t encoding; /* encoding of addresses in the instructions */
     bool is_signal;   /* a signal trampoline: its caller was interrupted, it did not call */
     struct pb_cursor initial, instructions;
     uint64_t instructions_vaddr;

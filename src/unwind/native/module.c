@@ -196,7 +196,7 @@ uint64_t pb_modules_callee(struct pb_modules *ms, uint64_t pc)
 
 struct function_search {
     uint64_t vaddr;
-    uint64_t start, end; /* of the innermost symbol around vaddr */
+    uint64_t start, end; /* bounds of the innermost symbol around vaddr */
     uint64_t before;     /* the last function symbol at or in front of vaddr */
     uint64_t before_size;
 };

@@ -25,7 +25,7 @@ struct pb_recover {
     struct pb_fde fde;
     struct pb_cfi_row row;
     uint64_t bias;
-    struct pb_regs regs;              /* of the frame, the frame pointer not known */
+    struct pb_regs regs;              /* registers of the frame, the frame pointer not known */
     uint64_t decoded[PB_GUESSES_MAX]; /* frame pointers that the code leads to */
     size_t ndecoded, next;
     uint64_t scanned; /* distance from the stack pointer */

@@ -20,7 +20,7 @@ static bool is_split_part(const struct pb_fde *fde)
 
 static int compare_wants(const void *a, const void *b)
 {
-    const struct pb_want *x = a, *y = b;
+    const struct pb_symbol_query *x = a, *y = b;
 
     return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
 }
@@ -28,10 +28,10 @@ static int compare_wants(const void *a, const void *b)
 /* The one function that all jumps into the middle of something lead to, or NULL. */
 static const char *parent_of(struct pb_module *m, const struct pb_fde *fde)
 {
-    struct pb_want to[TARGETS_MAX] = {{.vaddr = 0}};
+    struct pb_symbol_query to[TARGETS_MAX] = {{.vaddr = 0}};
     uint64_t targets[TARGETS_MAX];
     struct pb_elf_range code;
-    const struct pb_want *parent = NULL;
+    const struct pb_symbol_query *parent = NULL;
     size_t n;
 
     if (fde->end - fde->start > PART_SIZE_MAX || !pb_elf_at(&m->elf, fde->start, &code) ||
@@ -52,7 +52,7 @@ static const char *parent_of(struct pb_module *m, const struct pb_fde *fde)
     return parent ? parent->name : NULL;
 }
 
-void pb_split_name(struct pb_module *m, struct pb_want *v, size_t n, struct pb_arena *a)
+void pb_split_name(struct pb_module *m, struct pb_symbol_query *v, size_t n, struct pb_arena *a)
 {
     struct pb_fde fde = {.end = 0};
     const char *name = NULL;
@@ -72,7 +72,7 @@ void pb_split_name(struct pb_module *m, struct pb_want *v, size_t n, struct pb_a
                 parent = parent_of(m, &fde);
                 parts++;
             }
-            name = parent ? pb_arena_printf(a, "%s.cold", parent) : NULL;
+            name = parent ? pb_arena_printf(a, "%.*s.cold", PB_SYMBOL_NAME_MAX, parent) : NULL;
         }
         v[i].name = name;
         v[i].start = name ? fde.start : 0;

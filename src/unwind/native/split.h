@@ -21,6 +21,6 @@
 #include "unwind/native/symbols.h"
 
 /* Names the wanted addresses that have none yet and lie in such a part. */
-void pb_split_name(struct pb_module *m, struct pb_want *v, size_t n, struct pb_arena *a);
+void pb_split_name(struct pb_module *m, struct pb_symbol_query *v, size_t n, struct pb_arena *a);
 
 #endif

@@ -60,10 +60,10 @@ static size_t collect(struct pb_native *n, struct pb_native_stack *stacks, size_
 }
 
 /* Gives the frames what was found of their addresses; both lists have the same order. */
-static void assign(struct ref *refs, size_t n, const struct pb_want *wants, size_t nwants,
+static void assign(struct ref *refs, size_t n, const struct pb_symbol_query *wants, size_t nwants,
                    const char *path, struct pb_arena *a)
 {
-    const struct pb_want *w = wants;
+    const struct pb_symbol_query *w = wants;
     const char *func = NULL, *symbol = NULL, *raw = NULL, *file = NULL, *raw_file = NULL;
 
     for (size_t i = 0; i < n; i++) {
@@ -74,8 +74,8 @@ static void assign(struct ref *refs, size_t n, const struct pb_want *wants, size
         f->module = path;
         if (w->name && w->name != raw) {
             raw = w->name;
-            symbol = pb_arena_strdup(a, raw);
-            func = pb_demangle(a, raw, NAME_MAX_SHOWN);
+            symbol = pb_arena_strndup(a, raw, PB_SYMBOL_NAME_MAX);
+            func = pb_demangle(a, symbol, NAME_MAX_SHOWN); /* of the copy: the file may change */
         }
         if (w->file && w->file != raw_file) {
             raw_file = w->file;
@@ -92,12 +92,12 @@ static void assign(struct ref *refs, size_t n, const struct pb_want *wants, size
 static void symbolize_module(struct ref *refs, size_t n, bool lines, struct pb_arena *a)
 {
     struct pb_module *m = refs[0].m;
-    struct pb_want *wants = pb_alloc_resize(NULL, n * sizeof *wants);
+    struct pb_symbol_query *wants = pb_alloc_resize(NULL, n * sizeof *wants);
     size_t k = 0;
 
     for (size_t i = 0; i < n; i++) {
         if (k == 0 || wants[k - 1].vaddr != refs[i].vaddr)
-            wants[k++] = (struct pb_want){.vaddr = refs[i].vaddr};
+            wants[k++] = (struct pb_symbol_query){.vaddr = refs[i].vaddr};
     }
     pb_symbols_find(&m->elf, wants, k);
     pb_split_name(m, wants, k, a);

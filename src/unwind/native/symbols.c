@@ -9,9 +9,11 @@
 #include <string.h>
 
 #define BUCKETS 4096
+#define UNDERSCORES_MAX 8
+#define COMPARED_MAX 256
 
 struct search {
-    struct pb_want *v;
+    struct pb_symbol_query *v;
     size_t n, left;
     uint64_t min, max;
     unsigned shift; /* addresses per bucket, as a power of two */
@@ -51,13 +53,23 @@ static bool may_hold(const struct search *s, uint64_t value, uint64_t size)
     return false;
 }
 
+/* Names of a hostile file may be as long as the file, each. */
+static size_t length_of(const char *name)
+{
+    return strnlen(name, COMPARED_MAX);
+}
+
 static size_t leading_underscores(const char *name)
 {
-    return strspn(name, "_");
+    size_t n = 0;
+
+    while (name[n] == '_' && n < UNDERSCORES_MAX)
+        n++;
+    return n;
 }
 
 /* Of several names for the same code the innermost wins, then the plainest. */
-static bool is_better(const struct pb_want *w, const struct pb_elf_sym *sym)
+static bool is_better(const struct pb_symbol_query *w, const struct pb_elf_sym *sym)
 {
     size_t a, b;
 
@@ -67,10 +79,10 @@ static bool is_better(const struct pb_want *w, const struct pb_elf_sym *sym)
         return w->type == STT_NOTYPE;
     a = leading_underscores(sym->name);
     b = leading_underscores(w->name);
-    return a != b ? a < b : strlen(sym->name) < strlen(w->name);
+    return a != b ? a < b : length_of(sym->name) < length_of(w->name);
 }
 
-static void offer(struct search *s, const struct pb_elf_sym *sym)
+static void keep_if_better(struct search *s, const struct pb_elf_sym *sym)
 {
     size_t lo = 0, hi = s->n;
 
@@ -83,7 +95,7 @@ static void offer(struct search *s, const struct pb_elf_sym *sym)
             hi = mid;
     }
     for (; lo < s->n && s->v[lo].vaddr - sym->vaddr < sym->size; lo++) {
-        struct pb_want *w = &s->v[lo];
+        struct pb_symbol_query *w = &s->v[lo];
 
         if (is_better(w, sym)) {
             w->name = sym->name;
@@ -94,16 +106,17 @@ static void offer(struct search *s, const struct pb_elf_sym *sym)
 }
 
 /* A symbol without a size names nothing: what follows it may be anything. */
-static void consider(struct search *s, const struct pb_elf_symbols *t, size_t i)
+static void consider_symbol(struct search *s, const struct pb_elf_symbols *t, size_t i)
 {
     struct pb_elf_sym sym;
 
     if (pb_elf_symbol(t, i, &sym) && sym.name[0] != 0 &&
         (sym.type == STT_FUNC || sym.type == STT_GNU_IFUNC || sym.type == STT_NOTYPE))
-        offer(s, &sym);
+        keep_if_better(s, &sym);
 }
 
-static void search(const struct pb_elf *elf, enum pb_elf_table table, struct pb_want *v, size_t n)
+static void search(const struct pb_elf *elf, enum pb_elf_table table, struct pb_symbol_query *v,
+                   size_t n)
 {
     struct search s = {.v = v, .n = n};
     struct pb_elf_symbols t;
@@ -115,11 +128,11 @@ static void search(const struct pb_elf *elf, enum pb_elf_table table, struct pb_
     for (size_t i = 0; i < t.n; i++) {
         memcpy(&sym, t.syms + i * sizeof sym, sizeof sym);
         if (sym.st_size != 0 && may_hold(&s, sym.st_value, sym.st_size))
-            consider(&s, &t, i);
+            consider_symbol(&s, &t, i);
     }
 }
 
-void pb_symbols_find(const struct pb_elf *elf, struct pb_want *v, size_t n)
+void pb_symbols_find(const struct pb_elf *elf, struct pb_symbol_query *v, size_t n)
 {
     if (n == 0)
         return;

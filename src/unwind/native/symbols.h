@@ -10,7 +10,9 @@
 
 #include "host/elf.h"
 
-struct pb_want {
+#define PB_SYMBOL_NAME_MAX 32768 /* what is copied of a name: longer ones only serve to do harm */
+
+struct pb_symbol_query {
     uint64_t vaddr;
     const char *name; /* raw, into the file; NULL until found */
     uint64_t start;
@@ -22,6 +24,6 @@ struct pb_want {
 };
 
 /* v is sorted by vaddr. Reads .symtab, then .dynsym for what is left. */
-void pb_symbols_find(const struct pb_elf *elf, struct pb_want *v, size_t n);
+void pb_symbols_find(const struct pb_elf *elf, struct pb_symbol_query *v, size_t n);
 
 #endif

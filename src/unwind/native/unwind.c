@@ -31,12 +31,12 @@ struct choice {
 struct walk {
     struct pb_modules *ms;
     struct pb_stack_reader s;
-    struct pb_regs regs; /* of the outermost frame so far */
+    struct pb_regs regs; /* registers of the outermost frame so far */
     struct pb_native_frame *v;
     size_t n, cap, max;
     struct choice *choices;
     size_t nchoices, choices_cap;
-    struct pb_recover recover; /* of the first choice, the only one that may need it */
+    struct pb_recover recover; /* for the first choice, the only one that may need it */
     int retreats;
     bool missed_reg; /* some attempt failed for want of a register */
 };

@@ -8,6 +8,11 @@
 #define FILE_MAX_LEN 4096
 #define TABLE_MAX_LEN (1u << 20)
 #define CODE_HEAD_MAX 512
+/*
+ * What the cache may hold of one process. Stacks of a real one need a hundredth of it; one that
+ * means harm has functions without end, each with the same large table.
+ */
+#define CACHE_MAX ((size_t)64 << 20)
 /* More threads than this do not get bytecode of their own. */
 #define TLBC_MAX (1 << 16)
 
@@ -24,6 +29,11 @@ void pb_py_codes_finish(struct pb_py_codes *c)
 {
     pb_arena_finish(&c->arena);
     memset(c, 0, sizeof *c);
+}
+
+bool pb_py_codes_are_full(const struct pb_py_codes *c)
+{
+    return c->arena.bytes > CACHE_MAX;
 }
 
 static uint64_t word(const uint8_t *head, int at)
@@ -123,6 +133,8 @@ struct pb_py_code *pb_py_code_get(struct pb_py_codes *c, uint64_t addr)
         return NULL;
     if (code && same_id(&code->id, &id))
         return code;
+    if (pb_py_codes_are_full(c))
+        return NULL;
     fresh = (struct pb_py_code){.addr = addr, .id = id};
     if (!fill(c, &fresh, head) || !read_head(c, addr, head, &again) || !same_id(&id, &again))
         return NULL;

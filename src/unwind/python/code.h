@@ -13,8 +13,8 @@
 #include "host/arena.h"
 #include "host/mem.h"
 #include "unwind/python/frames.h"
-#include "unwind/python/layout.h"
-#include "unwind/python/lines.h"
+#include "base/python/layout.h"
+#include "base/python/lines.h"
 #include "unwind/python/value.h"
 
 /* The pointers that tell one code object from another at the same address. */
@@ -43,7 +43,7 @@ struct pb_py_code {
     size_t table_len;
     uint64_t tlbc; /* free-threaded: array of per-thread bytecode, 0 when there is none */
     struct pb_py_variables variables; /* read when they are first asked for */
-    struct pb_py_code *next; /* same bucket */
+    struct pb_py_code *next; /* next in the same bucket */
 };
 
 #define PB_PY_CODE_BUCKETS 512
@@ -57,6 +57,8 @@ struct pb_py_codes {
 
 void pb_py_codes_init(struct pb_py_codes *c, struct pb_mem *mem, const struct pb_py_layout *py);
 void pb_py_codes_finish(struct pb_py_codes *c);
+/* Code objects that were not met before cannot be read any more. */
+bool pb_py_codes_are_full(const struct pb_py_codes *c);
 
 /* The code object of a frame, checked against memory again on every call. */
 struct pb_py_code *pb_py_code_get(struct pb_py_codes *c, uint64_t addr);

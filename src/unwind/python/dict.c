@@ -19,7 +19,7 @@ struct table {
     uint64_t entries; /* address */
     uint64_t n;
     unsigned stride; /* bytes of an entry */
-    unsigned key;    /* of the key inside it; the value follows */
+    unsigned key;    /* the key's offset inside it; the value follows */
     uint64_t values; /* array of values of a split table, 0 otherwise */
 };
 

@@ -267,11 +267,27 @@ static void extend(struct pb_mem *mem, const struct pb_py_layout *py, struct pb_
     f->len = want;
 }
 
+void pb_py_middle(const struct pb_py_raw_stack *stack, size_t head, size_t tail, size_t *ret_from,
+                  size_t *ret_to)
+{
+    size_t from = 0, to = stack->n;
+
+    while (from < stack->n && (head || stack->v[from].shim))
+        head -= !stack->v[from++].shim;
+    while (to > from && (tail || stack->v[to - 1].shim))
+        tail -= !stack->v[--to].shim;
+    *ret_from = from;
+    *ret_to = to;
+}
+
 void pb_py_copy_locals(struct pb_mem *mem, const struct pb_py_layout *py, size_t head, size_t tail,
                        struct pb_arena *a, struct pb_py_raw_stack *stack)
 {
+    size_t from, to;
+
+    pb_py_middle(stack, head, tail, &from, &to);
     for (size_t i = 0; i < stack->n; i++) {
-        if (i >= head && i + tail < stack->n)
+        if (i >= from && i < to)
             continue;
         if (!stack->v[i].shim && stack->v[i].len < (size_t)py->f_localsplus + LOCALS_MAX)
             extend(mem, py, a, &stack->v[i]);

@@ -13,7 +13,7 @@
 
 #include "host/arena.h"
 #include "host/mem.h"
-#include "unwind/python/layout.h"
+#include "base/python/layout.h"
 
 #define PB_PY_FRAMES_MAX 200000
 
@@ -70,6 +70,13 @@ void pb_py_walk(struct pb_mem *mem, const struct pb_py_layout *py, const struct 
  * frame that is being made looks like one in its first instruction.
  */
 bool pb_py_just_begun(const struct pb_py_layout *py, const struct pb_py_raw_stack *stack);
+
+/*
+ * Frames [*ret_from, *ret_to) lie between the innermost `head` and the outermost `tail` of those
+ * that are shown, which shims are not.
+ */
+void pb_py_middle(const struct pb_py_raw_stack *stack, size_t head, size_t tail, size_t *ret_from,
+                  size_t *ret_to);
 
 /*
  * Copies the local variables' slots of the innermost `head` and the outermost

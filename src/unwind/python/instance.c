@@ -250,6 +250,7 @@ void pb_py_show_object(struct pb_py_show *v, const struct pb_py_obj *o)
         show_instance(v, o);
         break;
     default:
-        show_instance(v, o);
+        if (!pb_py_show_pandas(v, o))
+            show_instance(v, o);
     }
 }

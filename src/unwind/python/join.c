@@ -8,7 +8,7 @@ struct cursor {
     uint64_t cframe;
     int part;
     size_t at, end;
-    uint64_t place; /* of that run on the C stack, which grows downwards; 0 when nothing tells */
+    uint64_t place; /* that run on the C stack, which grows downwards; 0 when nothing tells */
 };
 
 /* Finds the next run: the frames up to and with its marker, or all that are left. */

@@ -89,6 +89,8 @@ static const struct pb_py_variables *variables(struct pb_py_codes *c, struct pb_
     if (v->known)
         return v;
     *v = (struct pb_py_variables){.known = true};
+    if (pb_py_codes_are_full(c))
+        return v;
     read_names(&c->reader, code->addr, v);
     v->kinds = read_kinds(&c->reader, code->addr, &v->nkinds);
     v->nargs = count_arguments(&c->reader, code->addr);
@@ -130,18 +132,14 @@ static const char *show(struct pb_py_reader *r, uint64_t slot)
     return s;
 }
 
-size_t pb_py_locals(struct pb_py_codes *c, struct pb_py_code *code,
-                    const struct pb_py_raw_frame *f, struct pb_arena *a, struct pb_local **ret)
+size_t pb_py_slots(struct pb_py_codes *c, struct pb_py_code *code,
+                   const struct pb_py_raw_frame *f, struct pb_arena *a, struct pb_py_slot **ret)
 {
     const struct pb_py_variables *v = variables(c, code);
     const struct pb_py_layout *py = c->reader.py;
-    struct pb_py_reader r = c->reader;
     size_t n = 0;
 
-    r.arena = a; /* values do not belong into the cache of code objects */
-    if (!v->n && code->name && strcmp(code->name, "<module>") == 0)
-        return pb_py_globals(&r, f, ret);
-    *ret = PB_NEW_N(a, struct pb_local, v->n + 1);
+    *ret = PB_NEW_N(a, struct pb_py_slot, v->n + 1);
     for (size_t i = 0; i < v->n; i++) {
         size_t at = (size_t)py->f_localsplus + i * 8;
         uint64_t slot;
@@ -151,10 +149,28 @@ size_t pb_py_locals(struct pb_py_codes *c, struct pb_py_code *code,
         memcpy(&slot, f->bytes + at, sizeof slot);
         slot = untag(py, slot);
         if (!(py->tagged && (slot & 3) == 3))
-            slot = open_cell(&r, slot);
+            slot = open_cell(&c->reader, slot);
         if (!slot || !v->names[i] || (v->kinds && i < v->nkinds && (v->kinds[i] & KIND_HIDDEN)))
             continue;
-        (*ret)[n++] = (struct pb_local){v->names[i], show(&r, slot), is_argument(v, i)};
+        (*ret)[n++] = (struct pb_py_slot){v->names[i], slot, is_argument(v, i)};
     }
+    return n;
+}
+
+size_t pb_py_locals(struct pb_py_codes *c, struct pb_py_code *code,
+                    const struct pb_py_raw_frame *f, struct pb_arena *a, struct pb_local **ret)
+{
+    const struct pb_py_variables *v = variables(c, code);
+    struct pb_py_reader r = c->reader;
+    struct pb_py_slot *slots;
+    size_t n;
+
+    r.arena = a; /* values do not belong into the cache of code objects */
+    if (!v->n && code->name && strcmp(code->name, "<module>") == 0)
+        return pb_py_globals(&r, f, ret);
+    n = pb_py_slots(c, code, f, a, &slots);
+    *ret = PB_NEW_N(a, struct pb_local, n + 1);
+    for (size_t i = 0; i < n; i++)
+        (*ret)[i] = (struct pb_local){slots[i].name, show(&r, slots[i].ref), slots[i].argument};
     return n;
 }

@@ -13,9 +13,19 @@
 
 struct pb_local {
     const char *name, *value;
-    bool argument; /* of the function, rather than a variable that it made itself */
+    bool argument; /* an argument of the function, rather than a variable that it made itself */
 };
 
+/* A variable and the reference that it holds: an address, or a tagged number (3.14). */
+struct pb_py_slot {
+    const char *name;
+    uint64_t ref;
+    bool argument;
+};
+
+/* The bound variables of a frame; names belong to the code object. */
+size_t pb_py_slots(struct pb_py_codes *c, struct pb_py_code *code,
+                   const struct pb_py_raw_frame *f, struct pb_arena *a, struct pb_py_slot **ret);
 /* In the order of the code object: arguments first. Returns how many there are. */
 size_t pb_py_locals(struct pb_py_codes *c, struct pb_py_code *code,
                     const struct pb_py_raw_frame *f, struct pb_arena *a, struct pb_local **ret);

@@ -6,13 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "host/elf_image.h"
-#include "unwind/python/detect.h"
+#include "host/python/detect.h"
 
 #define PAGE_MASK (~(uint64_t)0xfff)
 #define COOKIE "xdebugpy"
 /* A data segment larger than this is not scanned; CPython's is below 2 MB. */
 #define SCAN_MAX (64u << 20)
+/* A target can map as many files as it likes, each large. */
+#define SEARCH_NS UINT64_C(10000000000)
 
 /* One file mapped into the target that may hold an interpreter. */
 struct module {
@@ -30,6 +33,7 @@ struct search {
     struct pb_err *err;
     bool saw_python; /* some module looked like Python, so "not Python" would be wrong */
     bool saw_idle;   /* its list of interpreters was found, and is empty */
+    uint64_t deadline_ns;
 };
 
 static bool same_file(const struct pb_map *x, const struct pb_map *y)
@@ -97,6 +101,19 @@ static bool validate(struct search *s, const struct pb_py_layout *py, uint64_t h
             return true;
     }
     return false;
+}
+
+int pb_py_location_open(const struct pb_py_location *loc, const struct pb_maps *maps,
+                        struct pb_mem *mem, struct pb_elf *ret)
+{
+    const struct pb_map *map = pb_maps_find(maps, loc->base);
+    int fd = map ? pb_maps_open_file(mem->pid, map, NULL) : -1, rc = -1;
+
+    if (fd >= 0) {
+        rc = pb_elf_open_fd(ret, fd, NULL);
+        close(fd);
+    }
+    return rc < 0 ? pb_elf_from_process(ret, mem, loc->base, NULL) : rc;
 }
 
 /* "…/python3.11/lib-dynload/…" and the like among the mapped files. */
@@ -175,12 +192,13 @@ static void format_version(char *buf, size_t cap, struct pb_py_version v)
 
 static int refuse_version(struct search *s, struct pb_py_version v)
 {
-    char text[24];
+    char text[24], known[32];
 
     if (v.minor < 0)
         return pb_err_set(s->err, PB_FAIL, "a Python whose version cannot be told");
     format_version(text, sizeof text, v);
-    return pb_err_set(s->err, PB_FAIL, "Python %s is not supported, only 3.4 and later", text);
+    return pb_err_set(s->err, PB_FAIL, "Python %s is not supported, only %s", text,
+                      pb_py_supported(known, sizeof known));
 }
 
 static bool is_debug_build(const struct module *m)
@@ -205,7 +223,6 @@ static int refuse_debug(struct search *s, const struct module *m, struct pb_py_v
 static int layout_for_runtime(struct search *s, const struct module *m, uint64_t runtime)
 {
     uint8_t head[PB_DEBUG_OFFSETS_MAX];
-    const struct pb_py_layout *known;
     struct pb_py_version v;
 
     if (!pb_mem_get(s->mem, runtime, head, sizeof head))
@@ -219,14 +236,19 @@ static int layout_for_runtime(struct search *s, const struct module *m, uint64_t
         return pb_py_layout_from_offsets(&s->ret->layout, head, sizeof head, s->err);
     }
     v = module_version(s, m);
-    known = pb_py_layout_find(v.major, v.minor, v.micro);
-    if (!known)
+    if (!pb_py_layout_find(&s->ret->layout, v.major, v.minor, v.micro))
         return v.minor < 0 ? -1 : refuse_version(s, v);
     if (refuse_debug(s, m, v) < 0)
         return -1;
-    s->ret->layout = *known;
     format_version(s->ret->version, sizeof s->ret->version, v);
     return 0;
+}
+
+static void set_module(struct search *s, const struct module *m)
+{
+    s->ret->module = pb_arena_strdup(s->a, m->map->path);
+    s->ret->base = m->map->start;
+    s->ret->bias = m->bias;
 }
 
 static int accept_runtime(struct search *s, const struct module *m, uint64_t runtime,
@@ -245,7 +267,7 @@ static int accept_runtime(struct search *s, const struct module *m, uint64_t run
     }
     ret->runtime = runtime;
     ret->how = how;
-    ret->module = pb_arena_strdup(s->a, m->map->path);
+    set_module(s, m);
     return 0;
 }
 
@@ -317,38 +339,63 @@ static int scan_interp(struct search *s, const struct module *m, const struct pb
 static int scan_known(struct search *s, const struct module *m)
 {
     struct pb_py_version v = module_version(s, m);
-    const struct pb_py_layout *py = pb_py_layout_find(v.major, v.minor, v.micro);
+    const struct pb_py_layout *py = &s->ret->layout;
 
-    if (!py || scan_interp(s, m, py) < 0)
+    if (!pb_py_layout_find(&s->ret->layout, v.major, v.minor, v.micro) ||
+        scan_interp(s, m, py) < 0)
         return -1;
-    s->ret->layout = *py;
     if (py->runtime_interp_head != PB_NONE)
         s->ret->runtime = s->ret->interp_head - (uint64_t)py->runtime_interp_head;
     format_version(s->ret->version, sizeof s->ret->version, v);
     s->ret->how = "scan of the data segment";
-    s->ret->module = pb_arena_strdup(s->a, m->map->path);
+    set_module(s, m);
     return 0;
 }
 
-/* 3.4 to 3.6 have no _PyRuntime: a head pointer and a current thread, as globals. */
+static bool named_like_python(const struct pb_map *map)
+{
+    const char *base = strrchr(map->path, '/');
+
+    base = base ? base + 1 : map->path;
+    return strncmp(base, "libpython", 9) == 0 || strncmp(base, "python", 6) == 0;
+}
+
+/*
+ * Without _PyRuntime the GIL is somewhere in the zero-filled data, and nothing else there is slept
+ * on: all other locks of the interpreter are allocated. Of a program that only contains Python this
+ * does not hold.
+ */
+static void set_gil(struct search *s, const struct module *m)
+{
+    for (size_t i = 0; i < m->elf.nph && named_like_python(m->map); i++) {
+        const Elf64_Phdr *ph = &m->elf.ph[i];
+
+        if (ph->p_type == PT_LOAD && (ph->p_flags & PF_W) && ph->p_memsz > ph->p_filesz) {
+            s->ret->gil = m->bias + ph->p_vaddr + ph->p_filesz;
+            s->ret->gil_size = ph->p_memsz - ph->p_filesz;
+        }
+    }
+}
+
+/* Versions without _PyRuntime have a head pointer and a current thread, as globals. */
 static int try_globals(struct search *s, const struct module *m, const struct pb_elf_sym *current)
 {
     struct pb_py_version v = module_version(s, m);
-    const struct pb_py_layout *py = pb_py_layout_find(v.major, v.minor, v.micro);
     struct pb_py_location *ret = s->ret;
+    const struct pb_py_layout *py = &ret->layout;
     struct pb_elf_sym head;
 
     s->saw_python = true;
-    if (!py)
+    if (!pb_py_layout_find(&ret->layout, v.major, v.minor, v.micro))
         return refuse_version(s, v);
     if (refuse_debug(s, m, v) < 0)
         return -1;
-    ret->layout = *py;
     ret->current = m->bias + current->vaddr;
     if (pb_elf_find_symbol(&m->elf, "_Py_Finalizing", &head))
         ret->finalizing = m->bias + head.vaddr;
     format_version(ret->version, sizeof ret->version, v);
-    ret->module = pb_arena_strdup(s->a, m->map->path);
+    set_module(s, m);
+    set_gil(s, m);
     if (pb_elf_find_symbol(&m->elf, "interp_head", &head) &&
         validate(s, py, m->bias + head.vaddr)) {
         ret->interp_head = m->bias + head.vaddr;
@@ -386,14 +433,6 @@ static int try_scans(struct search *s, const struct module *m)
     return scan_cookie(s, m) == 0 ? 0 : scan_known(s, m);
 }
 
-static bool named_like_python(const struct pb_map *map)
-{
-    const char *base = strrchr(map->path, '/');
-
-    base = base ? base + 1 : map->path;
-    return strncmp(base, "libpython", 9) == 0 || strncmp(base, "python", 6) == 0;
-}
-
 /*
  * Is this the first mapping of its file? Only then is the module looked at.
  * The mappings of a file lie close together, so a short look back is enough.
@@ -416,6 +455,8 @@ static int pass(struct search *s, bool named,
         struct module m;
         int rc;
 
+        if (pb_clock_ns() > s->deadline_ns)
+            return pb_err_set(s->err, PB_FAIL, "the files it has mapped take too long to look at");
         if (!first_of_file(s->maps, i) || named_like_python(&s->maps->v[i]) != named ||
             module_init(s, &m, &s->maps->v[i]) < 0)
             continue;
@@ -456,7 +497,7 @@ int pb_py_locate(struct pb_py_location *ret, pid_t pid, const struct pb_maps *ma
                  struct pb_mem *mem, struct pb_arena *a, struct pb_err *err)
 {
     struct pb_err first = {0};
-    struct search s = {pid, maps, mem, a, ret, &first, false, false};
+    struct search s = {pid, maps, mem, a, ret, &first, false, false, pb_clock_ns() + SEARCH_NS};
 
     memset(ret, 0, sizeof *ret);
     if (search_all(&s)) {

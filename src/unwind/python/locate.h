@@ -22,7 +22,8 @@
 #include "host/elf.h"
 #include "host/maps.h"
 #include "host/mem.h"
-#include "unwind/python/layout.h"
+#include "host/python/version.h"
+#include "base/python/layout.h"
 
 struct pb_py_location {
     struct pb_py_layout layout;
@@ -31,23 +32,19 @@ struct pb_py_location {
     uint64_t interp_head;  /* address of the pointer to the first interpreter */
     uint64_t finalizing;   /* address of a pointer, set while the runtime ends; 0: not known */
     uint64_t current;      /* address of _PyThreadState_Current, to 3.6; else 0 */
+    uint64_t gil;          /* begin of the data that the GIL lies in, to 3.6; 0: not known */
+    uint64_t gil_size;     /* bytes of that data */
     const char *module;    /* file that holds the interpreter */
+    uint64_t base;         /* where that file's first mapping begins */
+    uint64_t bias;         /* address in memory minus address in the file */
     const char *how;       /* which rung of the ladder answered */
 };
 
 int pb_py_locate(struct pb_py_location *ret, pid_t pid, const struct pb_maps *maps,
                  struct pb_mem *mem, struct pb_arena *a, struct pb_err *err);
 
-/* Version numbers found in a file's read-only data or name; minor is -1 when unknown. */
-struct pb_py_version {
-    int major, minor, micro;
-};
-
-/*
- * Version of the interpreter in a module: by Py_Version where it is exported,
- * else by the version string in the file; want_minor (or -1) settles which
- * string counts.
- */
-struct pb_py_version pb_py_version_of(const struct pb_elf *elf, const char *path);
+/* Opens the file that holds the interpreter, or what is mapped of it; pb_elf_close ends it. */
+int pb_py_location_open(const struct pb_py_location *loc, const struct pb_maps *maps,
+                        struct pb_mem *mem, struct pb_elf *ret);
 
 #endif

@@ -1,3 +1,4 @@
+#include "host/number.h"
 #include "unwind/python/object.h"
 
 #include <math.h>
@@ -115,27 +116,17 @@ void pb_py_int_repr(struct pb_py_src *s, const struct pb_py_obj *o, struct pb_bu
         put_decimal(digits, (size_t)n, neg, out);
 }
 
-/* The fewest digits that read back as the same number, as d[.ddd]e±xx. */
-static void shortest(double v, char *buf, size_t cap)
-{
-    for (int precision = 0; precision < 17; precision++) {
-        snprintf(buf, cap, "%.*e", precision, v);
-        if (strtod(buf, NULL) == v)
-            return;
-    }
-}
-
 /* As repr(), without the ".0" that only a float adds. */
 static void put_double(double v, struct pb_buf *out, bool add_point)
 {
-    char text[40], digits[24];
+    char text[PB_NUMBER_TEXT], digits[24];
     int exponent, n = 0;
 
     if (isnan(v) || isinf(v)) {
         pb_buf_puts(out, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
         return;
     }
-    shortest(v, text, sizeof text);
+    pb_number_shortest(v, false, 'e', text);
     exponent = atoi(strchr(text, 'e') + 1);
     for (const char *p = text; *p != 'e'; p++)
         if (*p >= '0' && *p <= '9')

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/number.h"
 #include "unwind/python/show.h"
 
 #define DIMS_MAX 64
@@ -30,14 +31,10 @@ static const char *dtype_name(struct pb_py_show *v, const struct pb_py_obj *o)
 /* The double with the fewest digits that still reads back as the float. */
 static double widen(float f)
 {
-    char text[32];
+    char text[PB_NUMBER_TEXT];
 
-    for (int precision = 1; precision < 9; precision++) {
-        snprintf(text, sizeof text, "%.*g", precision, (double)f);
-        if (strtof(text, NULL) == f)
-            return strtod(text, NULL);
-    }
-    return (double)f;
+    pb_number_shortest((double)f, true, 'g', text);
+    return strtod(text, NULL);
 }
 
 /* The value of a scalar stands behind the head, in the machine's own format. */

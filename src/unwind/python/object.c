@@ -250,25 +250,34 @@ const char *pb_py_type_short(const struct pb_py_type *t)
     return dot && dot[1] ? dot + 1 : t->name;
 }
 
+void pb_py_type_names(struct pb_py_src *s, const struct pb_py_type *t, const char **ret_module,
+                      const char **ret_qualname)
+{
+    const char *module = NULL, *qualname = NULL;
+    uint64_t name = pb_py_dict_find(s, t->dict, "__module__");
+
+    if (name)
+        module = pb_py_str_at(s, name, TYPE_NAME_MAX);
+    if (pb_py_get(s, t->addr + (uint64_t)s->r->py->type_qualname, &name, sizeof name))
+        qualname = pb_py_str_at(s, name, TYPE_NAME_MAX);
+    *ret_module = module ? module : "builtins";
+    *ret_qualname = qualname ? qualname : pb_py_type_short(t);
+}
+
 const char *pb_py_type_full(struct pb_py_src *s, const struct pb_py_type *t)
 {
     struct pb_py_type *cached = cache_find(s->r, t->addr);
-    const char *module = NULL, *qualname = NULL;
-    uint64_t name;
+    const char *module, *qualname;
 
     if (t->full)
         return t->full;
     if (!(t->flags & PB_TP_HEAPTYPE) || !cached)
         return t->name;
-    name = pb_py_dict_find(s, t->dict, "__module__");
-    if (name)
-        module = pb_py_str_at(s, name, TYPE_NAME_MAX);
-    if (pb_py_get(s, t->addr + (uint64_t)s->r->py->type_qualname, &name, sizeof name))
-        qualname = pb_py_str_at(s, name, TYPE_NAME_MAX);
-    if (!module || strcmp(module, "builtins") == 0)
+    pb_py_type_names(s, t, &module, &qualname);
+    if (strcmp(module, "builtins") == 0)
         module = "";
     cached->full = pb_arena_printf(s->r->types->arena, "%s%s%s", module, *module ? "." : "",
-                                   qualname ? qualname : pb_py_type_short(t));
+                                   qualname);
     return cached->full;
 }
 

@@ -125,12 +125,15 @@ bool pb_py_word(struct pb_py_src *s, const struct pb_py_obj *o, int offset, uint
 const struct pb_py_type *pb_py_type_at(struct pb_py_src *s, uint64_t addr);
 /* module.qualname; the bare name for built-ins. */
 const char *pb_py_type_full(struct pb_py_src *s, const struct pb_py_type *t);
+/* Module and qualified name of a class made by a program; they live in the reader's arena. */
+void pb_py_type_names(struct pb_py_src *s, const struct pb_py_type *t, const char **ret_module,
+                      const char **ret_qualname);
 /* The name behind the last dot of tp_name. */
 const char *pb_py_type_short(const struct pb_py_type *t);
 
 /* Where the characters of a str are. */
 struct pb_py_chars {
-    uint64_t addr;   /* of the first character */
+    uint64_t addr;   /* address of the first character */
     uint64_t length; /* in characters */
     int width;       /* bytes of a character: 1, 2 or 4 */
     bool ascii;

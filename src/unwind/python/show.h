@@ -37,6 +37,8 @@ void pb_py_show_numpy(struct pb_py_show *v, const struct pb_py_obj *o);
 bool pb_py_put_scalar(const char *name, uint64_t word, struct pb_buf *out);
 /* A tensor of torch; false when it does not look like one. */
 bool pb_py_show_tensor(struct pb_py_show *v, const struct pb_py_obj *o);
+/* A DataFrame or Series of pandas; false when it does not look like one. */
+bool pb_py_show_pandas(struct pb_py_show *v, const struct pb_py_obj *o);
 /* `Type(` for an instance of a subclass; pb_py_show_close ends it. */
 void pb_py_show_open(struct pb_py_show *v, const struct pb_py_obj *o);
 void pb_py_show_close(struct pb_py_show *v, const struct pb_py_obj *o);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define CHUNK 256 /* characters read at once */
 
 /* The bits above `kind` in the state word. */
@@ -21,9 +23,9 @@ bool pb_py_str_chars(struct pb_py_src *s, const struct pb_py_obj *o, struct pb_p
     kind = state & 7;
     ret->ascii = (state & STATE_ASCII) != 0;
     if (kind == 0) {
-        /* To 3.11 a str made by old C code may hold only wide characters. */
-        if (py->minor > 11 || !pb_py_word(s, o, py->str_state + 8, &ret->addr) ||
-            !pb_py_word(s, o, py->str_compact_size - 8, &ret->length))
+        /* A str made by old C code may hold only wide characters. */
+        if (!pb_py_word(s, o, py->str_wide, &ret->addr) ||
+            !pb_py_word(s, o, py->str_wide_length, &ret->length))
             return false;
         ret->width = (int)sizeof(wchar_t);
     } else {
@@ -57,28 +59,7 @@ static uint32_t char_at(const uint8_t *p, int width)
 
 static size_t put_utf8(char *out, uint32_t c)
 {
-    if (c == 0 || (c >= 0xd800 && c <= 0xdfff) || c > 0x10ffff)
-        c = 0xfffd;
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xc0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 63));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xe0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 63));
-        out[2] = (char)(0x80 | (c & 63));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 63));
-    out[2] = (char)(0x80 | (c >> 6 & 63));
-    out[3] = (char)(0x80 | (c & 63));
-    return 4;
+    return pb_utf8_put(out, pb_utf8_or_replacement(c));
 }
 
 /* Reads up to CHUNK characters from position `at`; returns how many, 0 when unreadable. */

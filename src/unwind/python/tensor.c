@@ -45,13 +45,13 @@ static const char *const devices[] = {
 };
 
 struct tensor {
-    uint64_t words[WORDS]; /* from its beginning */
+    uint64_t words[WORDS]; /* its first words */
     size_t back;           /* index of the pointer back */
     int64_t sizes[DIMS_MAX], strides[DIMS_MAX];
     uint32_t ndim;
     int64_t numel, offset;
     unsigned dtype, device;
-    int index; /* of the device; -1: none */
+    int index; /* the device's number; -1: none */
 };
 
 static bool read_dims(struct pb_py_show *v, struct tensor *t)

@@ -1,6 +1,7 @@
 #include "unwind/python/threads.h"
 
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "host/mempages.h"
 #include "unwind/python/pointer.h"
@@ -10,12 +11,14 @@
 #define THREADS_MAX 65536
 #define RETRIES 4
 #define ATTACHED 1 /* state of a thread that may touch objects, 3.13 and later */
+/* The condition variables and mutexes of a GIL, which lie behind the word that says "locked". */
+#define GIL_SIZE 208
 
 /* What all threads of an interpreter share. */
 struct interp {
     uint64_t addr;
     int64_t id;
-    uint64_t holder, gil;
+    uint64_t holder, gil, gil_size;
     bool collecting;
     uint64_t gc_frame;
 };
@@ -49,12 +52,13 @@ uint64_t pb_py_gil_holder(const struct pb_py_location *loc, struct pb_mem *mem, 
     return holder;
 }
 
-/* Behind the word that says "locked" come the condition variables and mutexes of the GIL. */
 static uint64_t gil_address(const struct pb_py_location *loc, struct pb_mem *mem, uint64_t interp)
 {
     const struct pb_py_layout *py = &loc->layout;
     uint64_t gil = 0;
 
+    if (loc->gil)
+        return loc->gil;
     if (py->interp_gil == PB_NONE)
         return loc->runtime && py->runtime_gil_locked != PB_NONE
                    ? loc->runtime + (uint64_t)py->runtime_gil_locked
@@ -62,6 +66,12 @@ static uint64_t gil_address(const struct pb_py_location *loc, struct pb_mem *mem
     if (!pb_mem_u64(mem, interp + (uint64_t)py->interp_gil, &gil) || !pb_py_plausible(gil))
         return 0;
     return gil + (uint64_t)py->gil_locked;
+}
+
+bool pb_py_wants_gil(const struct pb_py_thread *t, const struct pb_proc_wait *wait)
+{
+    return t->gil && wait->blocked && wait->nr == SYS_futex && wait->args[0] >= t->gil &&
+           wait->args[0] - t->gil < t->gil_size;
 }
 
 struct walk {
@@ -142,6 +152,7 @@ static void describe_interp(const struct pb_py_location *loc, struct pb_mem *mem
     ret->addr = addr;
     ret->holder = pb_py_gil_holder(loc, mem, addr);
     ret->gil = gil_address(loc, mem, addr);
+    ret->gil_size = loc->gil ? loc->gil_size : GIL_SIZE;
     if (py->interp_id != PB_NONE && pb_mem_u64(mem, addr + (uint64_t)py->interp_id, &id))
         ret->id = (int64_t)id;
     if (py->interp_gc_collecting != PB_NONE)
@@ -184,6 +195,7 @@ static void describe_threads(const struct pb_py_location *loc, struct pb_mem *me
         }
         t->interp_id = loc->layout.interp_id == PB_NONE ? older : in.id;
         t->gil = in.gil;
+        t->gil_size = in.gil_size;
         t->holds_gil = in.holder == t->tstate;
         t->collecting = is_collecting(&loc->layout, mem, &in, t);
         t->gc_frame = in.gc_frame;

@@ -12,19 +12,21 @@
 
 #include "host/arena.h"
 #include "host/mem.h"
+#include "host/proc.h"
 #include "unwind/python/locate.h"
 #include "unwind/python/value.h"
 
 struct pb_py_thread {
     uint64_t tstate, interp;
     uint64_t ident; /* pthread_t: threading.get_ident() */
-    pid_t tid;      /* as seen from here; 0 when it cannot be told */
+    pid_t tid;      /* tid in this machine's numbers; 0 when it cannot be told */
     const char *name; /* Python's name for it, NULL when unknown */
     int64_t interp_id; /* number of its interpreter, 0 the main one */
     bool holds_gil;
     bool collecting;   /* runs the garbage collector; never true to 3.6 */
     uint64_t gc_frame; /* frame that the running collection began in, 3.15 and later; else 0 */
-    uint64_t gil; /* of its interpreter: where threads that want it wait; 0 when unknown */
+    uint64_t gil; /* where threads that want its interpreter's GIL wait; 0 when unknown */
+    uint64_t gil_size; /* bytes from there on */
 };
 
 struct pb_py_threads {
@@ -45,8 +47,8 @@ void pb_py_threads_read(const struct pb_py_location *loc, struct pb_mem *mem, pi
  */
 void pb_py_threads_name(struct pb_py_reader *r, struct pb_py_threads *threads, uint64_t *active);
 
-/* Bytes from pb_py_thread.gil on in which the condition variables of the GIL lie. */
-enum { PB_PY_GIL_SIZE = 208 };
+/* Whether a thread that waits like this wants the GIL of its interpreter. */
+bool pb_py_wants_gil(const struct pb_py_thread *t, const struct pb_proc_wait *wait);
 
 /* The thread state that holds the GIL of an interpreter, 0 for none. */
 uint64_t pb_py_gil_holder(const struct pb_py_location *loc, struct pb_mem *mem, uint64_t interp);

@@ -13,7 +13,7 @@
 
 struct search {
     struct pb_mem *mem;
-    const pid_t *tids, *inner; /* as seen from here, and by the target */
+    const pid_t *tids, *inner; /* thread ids in our numbers, and in the target's */
     pid_t *sorted;             /* inner, ascending */
     size_t n;
 };

@@ -13,7 +13,7 @@
 #include "host/arena.h"
 #include "host/buf.h"
 #include "host/mem.h"
-#include "unwind/python/layout.h"
+#include "base/python/layout.h"
 
 struct pb_py_reader {
     struct pb_mem *mem;

@@ -109,7 +109,7 @@ static void expect_spare(const char *taken)
     pb_home_path(again, root, getuid(), 1, 1);
     assert_string_equal(again, path);
     pb_home_user_path(user, root, getuid());
-    assert_int_equal(strlen(user), strlen(taken) + 1 + PB_HOME_SPARE);
+    assert_int_equal(strlen(user), strlen(taken) + 1 + PB_HOME_RANDOM);
     pb_home_remove(path);
     assert_false(exists(user));
 }
@@ -141,7 +141,7 @@ static void squatting_does_not_work(void **state)
     close(pb_home_create(path, root, getuid(), 1, 1));
     unlink(user);
     close(pb_home_create(elsewhere, root, getuid(), 2, 2));
-    assert_int_equal(strncmp(path, elsewhere, strlen(user) + 1 + PB_HOME_SPARE), 0);
+    assert_int_equal(strncmp(path, elsewhere, strlen(user) + 1 + PB_HOME_RANDOM), 0);
 }
 
 /* A folder of another user with such a name is not taken for ours. */

@@ -9,11 +9,11 @@ static void every_default_is_a_legal_value(void **state)
         const struct pb_setting *set = &pb_setting_list[i];
         char text[PB_SETTING_VALUE_MAX];
         int64_t value = -1;
-        size_t len = pb_settings_format(i, set->otherwise, text);
+        size_t len = pb_settings_format(i, set->default_value, text);
 
         assert_int_equal(len, strlen(text));
         assert_int_equal(pb_settings_parse(i, text, len, &value, NULL), 0);
-        assert_int_equal(value, set->otherwise);
+        assert_int_equal(value, set->default_value);
         assert_true(strlen(set->name) + 9 < PB_SETTING_NAME_MAX);
         assert_int_equal(pb_settings_find(set->name, strlen(set->name)), i);
     }

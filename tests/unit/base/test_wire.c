@@ -13,11 +13,11 @@ static enum pb_wire_step feed(struct pb_wire_head h, bool from_tool)
 {
     struct pb_wire_in in = {0};
     size_t len;
-    void *to = pb_wire_want(&in, &len);
+    void *to = pb_wire_buffer(&in, &len);
 
     assert_int_equal(len, sizeof h);
     memcpy(to, &h, sizeof h);
-    return pb_wire_took(&in, sizeof h, from_tool);
+    return pb_wire_received(&in, sizeof h, from_tool);
 }
 
 static void byte_by_byte(void **state)
@@ -31,12 +31,12 @@ static void byte_by_byte(void **state)
     memcpy(stream + sizeof h, "a=b=c", 5);
     for (size_t i = 0; i < sizeof stream; i++) {
         size_t len;
-        unsigned char *to = pb_wire_want(&in, &len);
+        unsigned char *to = pb_wire_buffer(&in, &len);
         enum pb_wire_step step;
 
         assert_true(len > 0);
         *to = stream[i];
-        step = pb_wire_took(&in, 1, true);
+        step = pb_wire_received(&in, 1, true);
         if (i + 1 == sizeof h) {
             assert_int_equal(step, PB_WIRE_BODY);
             in.body = body;

@@ -110,10 +110,7 @@ static void unknown_words(void **state)
     check_error("lits", "unknown command 'lits'. Did you mean 'list'?");
     check_error("back 42", "unknown command 'back'. Did you mean 'backtrace'?");
     check_error("42 perf", "no command 'perf' here; nearest in meaning: flamegraph -n, top");
-    check_error("cluster attach", "no command 'cluster' here; nearest in meaning: "
-                                  "HOST:PORT query, job:SCRIPT query");
-    check_error("web", "no command 'web' here; nearest in meaning: serve --listen "
-                       "127.0.0.1:8080, query");
+    check_error("dashboard", "no command 'dashboard' here; nearest in meaning: web");
     check_error("42 dump", "no command 'dump' here; nearest in meaning: backtrace -a");
     check_error("dump", "no command 'dump' here; nearest in meaning: backtrace -a");
     check_error("42 zzzzzz", "unknown command 'zzzzzz'");

@@ -19,35 +19,35 @@ static const struct pb_cmd refuses = {.name = "idle", .run = nothing};
 static void kinds(void **state)
 {
     (void)state;
-    assert_int_equal(pb_target_kind("42"), PB_TARGET_IS_PID);
-    assert_int_equal(pb_target_kind("host:8080"), PB_TARGET_IS_REMOTE);
-    assert_int_equal(pb_target_kind("10.0.0.1:80"), PB_TARGET_IS_REMOTE);
-    assert_int_equal(pb_target_kind("[::1]:80"), PB_TARGET_IS_REMOTE);
-    assert_int_equal(pb_target_kind("train.py"), PB_TARGET_IS_TEXT);
-    assert_int_equal(pb_target_kind("42x"), PB_TARGET_IS_TEXT);
-    assert_int_equal(pb_target_kind("app:main"), PB_TARGET_IS_TEXT);
-    assert_int_equal(pb_target_kind("dir/a:80"), PB_TARGET_IS_TEXT);
-    assert_int_equal(pb_target_kind(""), PB_TARGET_IS_TEXT);
-    assert_int_equal(pb_target_kind("42-1234"), PB_TARGET_IS_ID);
-    assert_int_equal(pb_target_kind("42-"), PB_TARGET_IS_TEXT);
-    assert_int_equal(pb_target_kind("42,43-7,44"), PB_TARGET_IS_ID);
-    assert_int_equal(pb_target_kind("42,"), PB_TARGET_IS_TEXT);
-    assert_int_equal(pb_target_kind(",42"), PB_TARGET_IS_TEXT);
-    assert_int_equal(pb_target_kind("host:8080/42"), PB_TARGET_IS_REMOTE);
-    assert_int_equal(pb_target_kind("[::1]:80/42-7"), PB_TARGET_IS_REMOTE);
-    assert_int_equal(pb_target_kind("host:8080/a"), PB_TARGET_IS_TEXT);
-    assert_int_equal(pb_target_kind("host:80/4/2"), PB_TARGET_IS_TEXT);
-    assert_int_equal(pb_target_kind("host:"), PB_TARGET_IS_TEXT);
-    assert_int_equal(pb_target_kind(":8080"), PB_TARGET_IS_REMOTE);
-    assert_int_equal(pb_target_kind("job:train.py"), PB_TARGET_IS_JOB);
-    assert_int_equal(pb_target_kind("job:8080"), PB_TARGET_IS_JOB);
+    assert_int_equal(pb_cli_target_kind("42"), PB_CLI_TARGET_PID);
+    assert_int_equal(pb_cli_target_kind("host:8080"), PB_CLI_TARGET_REMOTE);
+    assert_int_equal(pb_cli_target_kind("10.0.0.1:80"), PB_CLI_TARGET_REMOTE);
+    assert_int_equal(pb_cli_target_kind("[::1]:80"), PB_CLI_TARGET_REMOTE);
+    assert_int_equal(pb_cli_target_kind("train.py"), PB_CLI_TARGET_TEXT);
+    assert_int_equal(pb_cli_target_kind("42x"), PB_CLI_TARGET_TEXT);
+    assert_int_equal(pb_cli_target_kind("app:main"), PB_CLI_TARGET_TEXT);
+    assert_int_equal(pb_cli_target_kind("dir/a:80"), PB_CLI_TARGET_TEXT);
+    assert_int_equal(pb_cli_target_kind(""), PB_CLI_TARGET_TEXT);
+    assert_int_equal(pb_cli_target_kind("42-1234"), PB_CLI_TARGET_ID);
+    assert_int_equal(pb_cli_target_kind("42-"), PB_CLI_TARGET_TEXT);
+    assert_int_equal(pb_cli_target_kind("42,43-7,44"), PB_CLI_TARGET_ID);
+    assert_int_equal(pb_cli_target_kind("42,"), PB_CLI_TARGET_TEXT);
+    assert_int_equal(pb_cli_target_kind(",42"), PB_CLI_TARGET_TEXT);
+    assert_int_equal(pb_cli_target_kind("host:8080/42"), PB_CLI_TARGET_REMOTE);
+    assert_int_equal(pb_cli_target_kind("[::1]:80/42-7"), PB_CLI_TARGET_REMOTE);
+    assert_int_equal(pb_cli_target_kind("host:8080/a"), PB_CLI_TARGET_TEXT);
+    assert_int_equal(pb_cli_target_kind("host:80/4/2"), PB_CLI_TARGET_TEXT);
+    assert_int_equal(pb_cli_target_kind("host:"), PB_CLI_TARGET_TEXT);
+    assert_int_equal(pb_cli_target_kind(":8080"), PB_CLI_TARGET_REMOTE);
+    assert_int_equal(pb_cli_target_kind("job:train.py"), PB_CLI_TARGET_JOB);
+    assert_int_equal(pb_cli_target_kind("job:8080"), PB_CLI_TARGET_JOB);
 }
 
 static void check(const struct pb_cmd *cmd, const char *target, enum pb_code code, pid_t pid)
 {
     struct pb_ctx ctx = {.cmd = cmd, .target = target};
 
-    assert_int_equal(pb_target_resolve(&ctx), code == PB_OK ? 0 : -1);
+    assert_int_equal(pb_cli_target_resolve(&ctx), code == PB_OK ? 0 : -1);
     assert_int_equal(ctx.err.code, code);
     assert_int_equal(ctx.pid, pid);
     pb_arena_finish(&ctx.arena);
@@ -73,7 +73,7 @@ static void check_far(const struct pb_cmd *cmd, const char *target, const char *
 {
     struct pb_ctx ctx = {.cmd = cmd, .target = target};
 
-    assert_int_equal(pb_target_resolve(&ctx), 0);
+    assert_int_equal(pb_cli_target_resolve(&ctx), 0);
     if (remote)
         assert_string_equal(ctx.remote, remote);
     else
@@ -102,12 +102,12 @@ static void folders(void **state)
     struct pb_ctx ctx = {.cmd = &needs, .target = "42", .store = "/tmp"};
 
     (void)state;
-    assert_int_equal(pb_target_resolve(&ctx), -1);
+    assert_int_equal(pb_cli_target_resolve(&ctx), -1);
     assert_int_equal(ctx.err.code, PB_USAGE);
     ctx = (struct pb_ctx){.cmd = &asks, .target = "host:80", .store = "/tmp"};
-    assert_int_equal(pb_target_resolve(&ctx), -1);
+    assert_int_equal(pb_cli_target_resolve(&ctx), -1);
     ctx = (struct pb_ctx){.cmd = &asks, .target = "42", .store = "/tmp"};
-    assert_int_equal(pb_target_resolve(&ctx), 0);
+    assert_int_equal(pb_cli_target_resolve(&ctx), 0);
 }
 
 static void stand_ins(void **state)

@@ -168,6 +168,84 @@ static void every_wait_ends(void **state)
     end_peer(pid);
 }
 
+/* Piece after piece, without an end. */
+static void talk_on(int fd)
+{
+    static char piece[PB_WIRE_PIECE];
+    uint32_t id;
+
+    say_hello(fd);
+    id = take(fd);
+    for (;;)
+        put(fd, PB_WIRE_OUT, id, piece, sizeof piece);
+}
+
+static void count(int fd, const void *data, size_t len, void *arg)
+{
+    (void)fd;
+    (void)data;
+    *(uint64_t *)arg += len;
+}
+
+static void who_talks_on_is_not_listened_to(void **state)
+{
+    struct pb_arena arena = PB_ARENA_INIT;
+    enum pb_wire_result result;
+    struct pb_err err = {0};
+    struct pb_agent a;
+    uint64_t began, said = 0;
+    const char *why;
+    pid_t pid = start_peer(talk_on);
+
+    (void)state;
+    assert_int_equal(pb_agent_open(&a, pid, 2000, &err), 0);
+    assert_int_equal(pb_agent_ask(&a, PB_WIRE_CONFIG, NULL, 0, NULL, 0, 60000, count, &said,
+                                  &arena, &result, &why, &err),
+                     -1);
+    assert_string_equal(err.msg, "the agent says too much");
+    assert_in_range(said, 1, PB_AGENT_ANSWER_MAX);
+    pb_agent_close(&a);
+    end_peer(pid);
+
+    /* What code prints has no such limit, but its time is over all the same. */
+    pid = start_peer(talk_on);
+    err = (struct pb_err){0};
+    assert_int_equal(pb_agent_open(&a, pid, 2000, &err), 0);
+    began = pb_clock_ns();
+    assert_int_equal(pb_agent_ask(&a, PB_WIRE_EVAL, &(struct pb_wire_eval){0},
+                                  sizeof(struct pb_wire_eval), "", 0, 200, count, &said, &arena,
+                                  &result, &why, &err),
+                     -1);
+    assert_int_equal(err.code, PB_TIMEOUT);
+    assert_true(pb_clock_ns() - began < 20000000000ull);
+    pb_agent_close(&a);
+    pb_arena_finish(&arena);
+    end_peer(pid);
+}
+
+/* It says how long its evaluations take; a stranger's may say anything. */
+static void times_that_cannot_be(void **state)
+{
+    static const struct {
+        const char *hello;
+        int ms;
+    } cases[] = {
+        {"pid=1\n", 30000},           {"\ntimeout_ms=60000\n", 60000},
+        {"\ntimeout_ms=-6000\n", 30000}, {"\ntimeout_ms=0\n", 30000},
+        {"\ntimeout_ms=2147483647\n", 30000},
+        {"\ntimeout_ms=99999999999999999999\n", 30000},
+        {"\ntimeout_ms=\n", 30000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pb_agent a = {.fd = -1};
+
+        snprintf(a.hello, sizeof a.hello, "%s", cases[i].hello);
+        assert_int_equal(pb_agent_eval_ms(&a), cases[i].ms);
+    }
+}
+
 static void say_nothing(int fd)
 {
     (void)fd;
@@ -289,6 +367,8 @@ int main(void)
         cmocka_unit_test(no_hello),            cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(a_process_that_ends), cmocka_unit_test(without_an_agent),
         cmocka_unit_test(an_impostor_is_refused),
+        cmocka_unit_test(who_talks_on_is_not_listened_to),
+        cmocka_unit_test(times_that_cannot_be),
     };
 
     return RUN_TESTS(tests);

@@ -1,6 +1,7 @@
 #include "pb_test.h"
 
 #include "host/buf.h"
+#include "host/json_write.h"
 
 static void adding(void **state)
 {

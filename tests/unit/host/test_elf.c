@@ -1,4 +1,5 @@
 /* The ELF reader on real files (this test, its libc) and on damaged ones. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -19,9 +20,12 @@ static void open_libc(struct pb_elf *elf)
 {
     struct pb_err err = {0};
     struct pb_maps maps;
+    int fd;
 
     assert_int_equal(pb_maps_read(&maps, getpid(), &err), 0);
-    assert_int_equal(pb_elf_open(elf, map_of(&maps, (void *)(uintptr_t)getppid)->path, &err), 0);
+    fd = open(map_of(&maps, (void *)(uintptr_t)getppid)->path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(pb_elf_open_fd(elf, fd, &err), 0);
+    close(fd);
     pb_maps_finish(&maps);
 }
 
@@ -99,7 +103,6 @@ static void reads_sections_and_build_id(void **state)
 {
     struct pb_elf elf;
     struct pb_elf_range text, seg;
-    uint8_t id[64];
 
     (void)state;
     open_libc(&elf);
@@ -108,8 +111,6 @@ static void reads_sections_and_build_id(void **state)
     assert_false(pb_elf_section(&elf, ".bss", &text)); /* no bytes in the file */
     assert_false(pb_elf_section(&elf, ".no_such", &text));
     assert_true(pb_elf_segment(&elf, PT_GNU_EH_FRAME, &seg));
-    assert_int_equal(pb_elf_build_id(&elf, id, sizeof id), 20);
-    assert_int_equal(pb_elf_build_id(&elf, id, 4), 0);
     pb_elf_close(&elf);
 }
 

@@ -5,6 +5,7 @@
 
 #include "host/buf.h"
 #include "host/json.h"
+#include "host/json_write.h"
 
 static struct pb_arena arena;
 

@@ -13,7 +13,7 @@
 enum { UID = 64123, FD = 77 };
 
 typedef int way(pid_t pid, int fd, uid_t owner);
-static way *const ways[] = {pb_handover_take, pb_handover_reopen};
+static way *const ways[] = {pb_handover_pidfd, pb_handover_reopen};
 
 static int memory_file(void)
 {

@@ -66,19 +66,19 @@ static void what_is_dangerous(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof danger / sizeof *danger; i++)
-        if (!pb_libc_is_danger(&c, own(danger[i])))
+        if (!pb_danger_has(&c.danger, own(danger[i])))
             fail_msg("%s is not seen as dangerous", danger[i]);
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-        if (pb_libc_is_danger(&c, own(harmless[i])))
+        if (pb_danger_has(&c.danger, own(harmless[i])))
             fail_msg("%s is seen as dangerous", harmless[i]);
-    assert_true(pb_libc_is_danger(&c, c.loader.lo));
-    assert_true(pb_libc_is_danger(&c, c.loader.hi - 1));
-    assert_false(pb_libc_is_danger(&c, c.loader.hi));
-    assert_false(pb_libc_is_danger(&c, 0));
-    assert_false(pb_libc_is_danger(&c, UINT64_MAX));
-    for (size_t i = 0; i < c.n; i++) {
-        assert_true(c.danger[i].lo < c.danger[i].hi);
-        assert_true(i == 0 || c.danger[i - 1].hi < c.danger[i].lo);
+    assert_true(pb_danger_has(&c.danger, c.loader.lo));
+    assert_true(pb_danger_has(&c.danger, c.loader.hi - 1));
+    assert_false(pb_danger_has(&c.danger, c.loader.hi));
+    assert_false(pb_danger_has(&c.danger, 0));
+    assert_false(pb_danger_has(&c.danger, UINT64_MAX));
+    for (size_t i = 0; i < c.danger.n; i++) {
+        assert_true(c.danger.v[i].lo < c.danger.v[i].hi);
+        assert_true(i == 0 || c.danger.v[i - 1].hi < c.danger.v[i].lo);
     }
     pb_libc_finish(&c);
     target_end(pid);

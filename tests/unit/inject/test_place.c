@@ -106,10 +106,10 @@ static void paths_never_repeat(void **state)
 
     (void)state;
     for (int i = 0; i < 100; i++) {
-        size_t len = pb_spell_folder(one, sizeof one);
+        size_t len = pb_fresh_fd_folder(one, sizeof one);
 
         assert_int_equal(len, strlen(one));
-        pb_spell_folder(two, sizeof two);
+        pb_fresh_fd_folder(two, sizeof two);
         assert_string_not_equal(one, two);
         assert_int_equal(access(one, R_OK), 0);
     }

@@ -21,7 +21,7 @@
 /* A wrapper may have put another process between us and the interpreter. */
 static void ask(struct live *t)
 {
-    static const struct pb_inject_hook second = {.second_way = true};
+    static const struct pb_inject_hook second = {.force_pep768 = true};
     struct pb_inject_opts o = target_library();
     struct pb_inject_report r;
     struct pb_err err = {0};

@@ -197,34 +197,57 @@ static void svg(void **state)
     done(&m);
 }
 
+#ifdef PB_WEB
+/* What the script of a page reads. */
+static const char *data_of(const char *page, size_t *ret_len)
+{
+    const char *data = strstr(page, "id=\"data\">");
+
+    assert_non_null(data);
+    data += strlen("id=\"data\">");
+    *ret_len = (size_t)(strstr(data, "</script>") - data);
+    return data;
+}
+
 static void html(void **state)
 {
-    struct pb_recording empty;
-    struct pb_buf page = PB_BUF_INIT;
-    const char *data, *end;
     struct pb_err err = {0};
+    const char *data;
     struct made m;
+    size_t len;
 
     (void)state;
     make(&m, "html");
-    data = strstr(m.text.data, "id=\"data\">");
-    assert_non_null(data);
-    data += strlen("id=\"data\">");
-    end = strstr(data, "</script>");
-    assert_int_equal(pb_json_parse(&m.arena, data, (size_t)(end - data), &m.json, &err), 0);
+    data = data_of(m.text.data, &len);
+    assert_int_equal(pb_json_parse(&m.arena, data, len, &m.json, &err), 0);
     assert_int_equal(pb_json_get(&m.json, "parent")->n, 5);
     assert_int_equal(pb_json_get(&m.json, "leaves")->n, 12);
-    assert_null(memchr(data, '<', (size_t)(end - data)));
+    assert_null(memchr(data, '<', len));
     assert_null(strstr(m.text.data, "http://"));
     assert_null(strstr(m.text.data, "https://"));
     done(&m);
-    pb_recording_init(&empty);
-    empty.command = "";
-    pb_format_html(&empty, &page);
-    assert_true(page.len < 60000);
-    pb_buf_finish(&page);
-    pb_recording_finish(&empty);
 }
+
+static void html_is_ascii(void **state)
+{
+    struct pb_err err = {0};
+    struct made m = {0};
+    const char *data;
+    size_t len;
+
+    (void)state;
+    pb_recording_init(&m.r);
+    m.r.command = "train\u00e4 \u2013 \U0001f600 <b>.py";
+    pb_format_html(&m.r, &m.text);
+    assert_true(m.text.len < 60000);
+    for (size_t i = 0; i < m.text.len; i++)
+        assert_in_range((unsigned char)m.text.data[i], 1, 0x7f);
+    data = data_of(m.text.data, &len);
+    assert_int_equal(pb_json_parse(&m.arena, data, len, &m.json, &err), 0);
+    assert_non_null(strstr(pb_json_str(&m.json, "title", ""), m.r.command));
+    done(&m);
+}
+#endif
 
 static void nothing_recorded(void **state)
 {
@@ -247,8 +270,11 @@ int main(void)
         cmocka_unit_test(by_ending), cmocka_unit_test(collapsed),
         cmocka_unit_test(speedscope), cmocka_unit_test(chrome),
         cmocka_unit_test(gecko),     cmocka_unit_test(pprof),
-        cmocka_unit_test(svg),       cmocka_unit_test(html),
-        cmocka_unit_test(nothing_recorded),
+        cmocka_unit_test(svg),       cmocka_unit_test(nothing_recorded),
+#ifdef PB_WEB
+        cmocka_unit_test(html),
+        cmocka_unit_test(html_is_ascii),
+#endif
     };
 
     return RUN_TESTS(tests);

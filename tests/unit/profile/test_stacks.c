@@ -29,6 +29,32 @@ static void same_stack_has_one_number(void **state)
     pb_stacks_finish(&s);
 }
 
+/* Whatever else is in the table. The number itself is in files: it must never change. */
+static void ids_are_the_same_everywhere(void **state)
+{
+    struct pb_frame frames[] = {{.func = "inner", .file = "/a.py", .lineno = 3},
+                                {.func = "outer", .file = "/a.py", .lineno = 9}};
+    struct pb_thread t = {.frames = frames, .nframes = 2};
+    struct pb_prof_frame other = {"other", "/b.py", 1, false};
+    struct pb_stacks s, u;
+    uint32_t x, y;
+
+    (void)state;
+    pb_stacks_init(&s);
+    pb_stacks_init(&u);
+    pb_stacks_child(&u, pb_stacks_child(&u, 0, &other), &other);
+    x = pb_stacks_add(&s, 0, &t, false);
+    y = pb_stacks_add(&u, 0, &t, false);
+    assert_int_not_equal(x, y);
+    assert_true(s.nodes[x].id == u.nodes[y].id);
+    assert_true(s.nodes[x].id == UINT64_C(16025611306486431633));
+    assert_true(s.nodes[x].id != s.nodes[s.nodes[x].parent].id);
+    frames[1].lineno = 10;
+    assert_true(s.nodes[pb_stacks_add(&s, 0, &t, false)].id != u.nodes[y].id);
+    pb_stacks_finish(&s);
+    pb_stacks_finish(&u);
+}
+
 static void parents_come_first(void **state)
 {
     struct pb_stacks s;
@@ -90,6 +116,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_stack_has_one_number),
+        cmocka_unit_test(ids_are_the_same_everywhere),
         cmocka_unit_test(parents_come_first),
         cmocka_unit_test(what_is_left_out_is_said),
         cmocka_unit_test(short_names_of_files),

@@ -121,6 +121,23 @@ static void fits_the_terminal(void **state)
                   "a name with b… | b.py           | 1\n");
 }
 
+/* Texts give way instead. */
+static void numbers_are_whole(void **state)
+{
+    struct pb_print p;
+    struct pb_result r;
+
+    (void)state;
+    begin(&r, &p, 40, false);
+    feed(&r, "{\"columns\":[{\"name\":\"lr\",\"type\":\"DOUBLE\"},"
+             "{\"name\":\"model\",\"type\":\"VARCHAR\"},{\"name\":\"loss\",\"type\":\"FLOAT\"},"
+             "{\"name\":\"at\",\"type\":\"TIMESTAMP WITH TIME ZONE\"}]}");
+    feed(&r, "[0.0125,\"DistributedDataParallel\",7.0123456,\"2026-01-02T03:04:05Z\"]");
+    check(&r, &p, "lr     | model | loss  | at\n"
+                  "-------|-------|-------|---------------------\n"
+                  "0.0125 | Dist… | 7.012 | 2026-01-02 03:04:05Z\n");
+}
+
 static void markdown(void **state)
 {
     struct pb_print p;
@@ -208,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table),     cmocka_unit_test(no_rows),
         cmocka_unit_test(values),    cmocka_unit_test(fits_the_terminal),
+        cmocka_unit_test(numbers_are_whole),
         cmocka_unit_test(markdown),  cmocka_unit_test(streams),
         cmocka_unit_test(nonsense),
         cmocka_unit_test(fits_a_page_in_a_pipe),

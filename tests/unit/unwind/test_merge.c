@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "unwind/merge.h"
+#include "unwind/python/layouts.h"
 
 #define EVAL "_PyEval_EvalFrameDefault"
 #define EVAL_OLD "PyEval_EvalFrameEx"
@@ -69,7 +70,7 @@ static const char *merged(int minor, const char *py_kinds, const char *native_ki
     size_t count;
 
     n.end = end;
-    if (!pb_merge(pb_py_layout_find(3, minor, 9), &p, &n, &a, &m, &count)) {
+    if (!pb_merge(kept_layout(3, minor, 9), &p, &n, &a, &m, &count)) {
         pb_arena_finish(&a);
         return NULL;
     }

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "host/proc.h"
-#include "unwind/hurry.h"
+#include "unwind/priority.h"
 #include "unwind/stop.h"
 
 #define PATIENCE_NS 30000000000ull
@@ -78,7 +78,7 @@ static void test_one_that_runs(void **state)
 {
     _Atomic long *count = make_count();
     pid_t pid = start(count, NULL);
-    struct pb_hurry hurry;
+    struct pb_tracer tracer = {.nlate = 0};
     struct pb_stop stop;
     char regs[4096];
     long seen;
@@ -86,23 +86,24 @@ static void test_one_that_runs(void **state)
     (void)state;
     assert_true(counts_on(count));
     for (int i = 0; i < 20; i++) {
-        pb_hurry_begin(&hurry);
-        assert_int_equal(pb_stop_begin(&stop, pid, pid, false), PB_STOP_OK);
+        pb_priority_raise(&tracer.priority);
+        assert_int_equal(pb_stop_begin(&stop, &tracer, pid, pid, false), PB_STOP_OK);
         assert_true(pb_stop_registers(&stop, regs, sizeof regs) > 0);
         seen = *count;
         usleep(1000);
         assert_int_equal(*count, seen);
         assert_true(pb_stop_end(&stop) > 0);
-        pb_hurry_end(&hurry);
+        pb_priority_restore(&tracer.priority);
         assert_true(counts_on(count));
     }
     finish(pid);
-    assert_int_equal(pb_stop_begin(&stop, pid, pid, true), PB_STOP_GONE);
+    assert_int_equal(pb_stop_begin(&stop, &tracer, pid, pid, true), PB_STOP_GONE);
 }
 
 static void test_one_that_sleeps_deeply(void **state)
 {
     _Atomic long *count = make_count(), *go = make_count();
+    struct pb_tracer tracer = {.nlate = 0};
     struct pb_stop stop;
     pid_t pid;
 
@@ -112,17 +113,17 @@ static void test_one_that_sleeps_deeply(void **state)
 #endif
     pid = start(count, go);
     assert_true(becomes(pid, 'D'));
-    assert_int_equal(pb_stop_begin(&stop, pid, pid, true), PB_STOP_TIMEOUT);
+    assert_int_equal(pb_stop_begin(&stop, &tracer, pid, pid, true), PB_STOP_TIMEOUT);
     assert_int_equal(pb_stop_end(&stop), 0);
-    assert_int_equal(pb_stop_tidy(), 1);
-    assert_int_equal(pb_stop_begin(&stop, pid, pid, true), PB_STOP_TIMEOUT);
+    assert_int_equal(pb_stop_release_abandoned(&tracer), 1);
+    assert_int_equal(pb_stop_begin(&stop, &tracer, pid, pid, true), PB_STOP_TIMEOUT);
     /* It stops when it wakes up, and is let go. */
     *go = 1;
     assert_true(becomes(pid, 't'));
     assert_int_equal(*count, 0);
-    assert_int_equal(pb_stop_tidy(), 0);
+    assert_int_equal(pb_stop_release_abandoned(&tracer), 0);
     assert_true(counts_on(count));
-    assert_int_equal(pb_stop_begin(&stop, pid, pid, true), PB_STOP_OK);
+    assert_int_equal(pb_stop_begin(&stop, &tracer, pid, pid, true), PB_STOP_OK);
     pb_stop_end(&stop);
     assert_true(counts_on(count));
     finish(pid);

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "agent/collect/comm/comm.h"
-#include "agent/collect/torch/torch.h"
 
 #define NESTING_MAX 3
 #define LIST_MAX 4096
@@ -63,8 +62,8 @@ static void add(struct data *d, int64_t bytes, uint32_t dtype, bool device)
 static void measure_tensor(struct pb_comm *c, struct _object *tensor, struct data *d)
 {
     const struct pb_py *py = &c->self->py;
-    int64_t count = pb_comm_int(py, tensor, "numel", true);
-    int64_t size = count < 0 ? -1 : pb_comm_int(py, tensor, "element_size", true);
+    int64_t count = pb_py_call_int(py, tensor, "numel");
+    int64_t size = count < 0 ? -1 : pb_py_call_int(py, tensor, "element_size");
     struct _object *dtype = size < 0 ? NULL : py->PyObject_GetAttrString(tensor, "dtype");
     struct _object *flag = dtype ? py->PyObject_GetAttrString(tensor, "is_cpu") : NULL;
 
@@ -119,7 +118,7 @@ static int64_t named_rank(const struct pb_py *py, const struct pb_comm_kind *k,
         options = kwargs ? py->PyDict_GetItemString(kwargs, "opts") : NULL;
         if (!options && n > 1)
             options = py->PyTuple_GetItem(args, n - 1);
-        rank = options ? pb_comm_int(py, options, "rootRank", false) : -1;
+        rank = options ? pb_py_int(py, options, "rootRank") : -1;
     }
     py->PyErr_Clear();
     return rank;
@@ -134,9 +133,9 @@ static void describe_ranks(struct pb_comm *c, const struct pb_comm_kind *k,
         g->found = pb_comm_job_rank(c, g, named);
         g->asked = named;
     }
-    row[PB_COMM_AT_src_rank].i = from_other ? g->found : g->mine;
+    row[PB_COMM_AT_src_rank].i = from_other ? g->found : g->job_rank;
     if (k->role == PB_COMM_RECV)
-        row[PB_COMM_AT_dst_rank].i = g->mine;
+        row[PB_COMM_AT_dst_rank].i = g->job_rank;
     else if (k->role == PB_COMM_TO_ROOT || k->role == PB_COMM_SEND)
         row[PB_COMM_AT_dst_rank].i = g->found;
 }
@@ -164,17 +163,18 @@ static void describe_group(struct pb_comm *c, const struct pb_comm_kind *k,
     if (!g)
         return;
     op->before = count_now(c, g, group, op->device);
-    op->watch = &c->watches[g - c->groups][pb_comm_backend(g, op->device)];
+    op->watch = &c->groups.watches[g - c->groups.list][pb_comm_backend(g, op->device)];
+    op->shown_group = g->shown;
     row[PB_COMM_AT_group_name].name = g->name;
     row[PB_COMM_AT_group_size].i = g->size;
     if (!is_pair(k)) {
         g->counted++;
         row[PB_COMM_AT_seq].i = op->before < 0 ? g->counted
                                 : op->before + 1 - g->skew[pb_comm_backend(g, op->device)];
-        if (c->cxx.only)
-            c->cxx.seq = row[PB_COMM_AT_seq].i;
+        if (c->events.only)
+            c->events.seq = row[PB_COMM_AT_seq].i;
         if (op->before >= 0)
-            pb_comm_watch_told(op->watch, op->before + 1, op->before + 1);
+            pb_comm_watch_mark(op->watch, op->before + 1, op->before + 1);
     } else if (named >= 0 && named < PB_COMM_PEERS) {
         /* Both sides count what goes from one to the other. */
         row[PB_COMM_AT_seq].i = ++g->pairs[k->role == PB_COMM_SEND][named];
@@ -182,7 +182,7 @@ static void describe_group(struct pb_comm *c, const struct pb_comm_kind *k,
     describe_ranks(c, k, g, named, row);
 }
 
-void pb_comm_settle(struct pb_comm *c, size_t kind, struct _object *args,
+void pb_comm_describe_after(struct pb_comm *c, size_t kind, struct _object *args,
                     const struct pb_comm_op *op)
 {
     const struct pb_comm_kind *k = &pb_comm_kinds[kind];
@@ -205,17 +205,14 @@ void pb_comm_settle(struct pb_comm *c, size_t kind, struct _object *args,
     now = count_now(c, g, group, op->device);
     if (now < 0)
         return;
-    pb_comm_watch_told(op->watch, op->before + 1, now);
+    pb_comm_watch_mark(op->watch, op->before + 1, now);
     g->skew[backend] += now - op->before - !pair;
-    c->watches[g - c->groups][backend].skew = g->skew[backend];
+    c->groups.watches[g - c->groups.list][backend].skew = g->skew[backend];
 }
 
-void pb_comm_blank(struct pb_comm *c, union pb_cell *row)
+void pb_comm_clear_row(struct pb_comm *c, union pb_cell *row)
 {
-    const struct pb_torch *t = pb_torch_state(c->self);
-
-    row[PB_COMM_AT_step].i = t && t->on ? __atomic_load_n(&t->step, __ATOMIC_RELAXED)
-                                        : PB_NULL_INT;
+    row[PB_COMM_AT_step].i = c->self->collect->progress.page->head.step;
     row[PB_COMM_AT_op].name = PB_NULL_NAME;
     row[PB_COMM_AT_src_rank].i = row[PB_COMM_AT_dst_rank].i = PB_NULL_INT;
     row[PB_COMM_AT_group_name].name = PB_NULL_NAME;
@@ -233,9 +230,9 @@ static bool is_on_device(struct pb_comm *c, struct _object *group)
     struct _object *get, *cpu;
 
     if (g && g->backends[0])
-        return !g->cpu;
-    get = c->devices[1] ? py->PyObject_GetAttrString(group, "_get_backend") : NULL;
-    cpu = get ? py->PyObject_CallFunction(get, "O", c->devices[1]) : NULL;
+        return !g->has_cpu;
+    get = c->groups.devices[1] ? py->PyObject_GetAttrString(group, "_get_backend") : NULL;
+    cpu = get ? py->PyObject_CallFunction(get, "O", c->groups.devices[1]) : NULL;
     py->PyErr_Clear();
     py->Py_DecRef(get);
     py->Py_DecRef(cpu);
@@ -250,7 +247,7 @@ void pb_comm_describe(struct pb_comm *c, size_t kind, struct _object *args,
     union pb_cell *row = op->row;
     struct data d = {0};
 
-    pb_comm_blank(c, row);
+    pb_comm_clear_row(c, row);
     row[PB_COMM_AT_op].name = c->ops_named[kind];
     if (!k->data)
         row[PB_COMM_AT_bytes].i = 0;

@@ -1,23 +1,12 @@
-/*
- * The end of operations on a GPU. NCCL works on a stream, long after the call has returned. When
- * torch has put an operation on its stream it ends the event for it, with that stream as the
- * current one: a CUDA event that is recorded there then is behind the operation, and one recorded
- * when the event began is where it could begin. Where Python waits at once there is no event
- * (quiet.c): the stream of the program is behind the operation when the wait returns, and the two
- * are recorded there. Both are read later, without waiting.
- *
- * Asking the driver may wait for a thread that waits in the driver. So only threads ask that are
- * about to use the GPU anyway: those that begin the next operation, and the main thread if it has
- * a context.
- */
+#include "agent/collect/comm/gpu.h"
+
 #include <dlfcn.h>
 
 #include "agent/arch/symver.h"
 #include "agent/collect/comm/comm.h"
-#include "agent/collect/torch/torch.h"
-#include "base/clock.h"
 
-#define NOT_READY_MAX 4 /* operations that are not over: those behind them hardly are */
+/* After so many that are not over, those behind them hardly are. */
+#define NOT_READY_MAX 4
 #define ASKED_MAX 64
 #define POLL_NS UINT64_C(1000000)
 #define BASE_NS UINT64_C(10000000000) /* a float of milliseconds is exact to a microsecond */
@@ -32,7 +21,7 @@ struct stream {
     uint64_t device, id;
 };
 
-static bool find(struct pb_comm_gpu *g)
+static bool find_functions(struct pb_comm_gpu *g)
 {
     void *torch = dlopen("libc10_cuda.so", RTLD_NOLOAD | RTLD_LAZY);
 
@@ -47,7 +36,7 @@ static bool is_ready(struct pb_comm_gpu *g)
     void *context = NULL, *none = NULL;
 
     if (g->state == 0)
-        g->state = find(g) ? 1 : -1;
+        g->state = find_functions(g) ? 1 : -1;
     if (g->state < 0 || g->driver.context_current(&context) != 0 || !context)
         return false;
     atomic_compare_exchange_strong(&g->context, &none, context);
@@ -87,20 +76,20 @@ void pb_comm_gpu_ends(struct pb_comm *c, struct pb_comm_op *op)
         return;
     stream = current_stream(g);
     if (g->driver.capturing(stream, &status) != 0 || status != 0 ||
-        g->driver.event_record(op->to, stream) != 0 || !pb_comm_hold(op))
+        g->driver.event_record(op->to, stream) != 0 || !pb_comm_op_retain(op))
         return;
     op->marks = PB_COMM_BOTH;
     g->waiting++;
 }
 
-/* The GPU's hold on it. */
-static void let_go(struct pb_comm_gpu *g, struct pb_comm_op *op)
+/* The GPU is not a keeper any more. */
+static void release_marks(struct pb_comm_gpu *g, struct pb_comm_op *op)
 {
     int both = PB_COMM_BOTH;
 
     if (atomic_compare_exchange_strong(&op->marks, &both, PB_COMM_UNMARKED)) {
         g->waiting--;
-        pb_comm_drop(op);
+        pb_comm_op_release(op);
     }
 }
 
@@ -152,7 +141,7 @@ static void renew_base(struct pb_comm_gpu *g, void *stream)
 {
     uint64_t now;
 
-    if (g->waiting > 0 || atomic_flag_test_and_set(&g->polled))
+    if (g->waiting > 0 || atomic_flag_test_and_set(&g->lock))
         return;
     now = pb_clock_ns();
     if ((!g->base || now - g->base_ns > BASE_NS) && make(g, &g->base) &&
@@ -160,7 +149,7 @@ static void renew_base(struct pb_comm_gpu *g, void *stream)
         g->base_ns = now;
         g->last_ms = 0;
     }
-    atomic_flag_clear(&g->polled);
+    atomic_flag_clear(&g->lock);
 }
 
 uint64_t pb_comm_gpu_window_ns(struct pb_self *self)
@@ -178,26 +167,26 @@ static void poll(struct pb_comm *c, bool all)
     struct work list[ASKED_MAX];
     double ms;
 
-    if (atomic_flag_test_and_set(&g->polled))
+    if (atomic_flag_test_and_set(&g->lock))
         return;
     g->driver.capture_mode(&mode);
-    for (size_t i = 0; i < c->ops_used && (all || asked < ASKED_MAX); i++) {
-        struct pb_comm_op *op = &c->ops[i];
+    for (size_t i = 0; i < c->ops.used && (all || asked < ASKED_MAX); i++) {
+        struct pb_comm_op *op = &c->ops.list[i];
 
         if (op->marks != PB_COMM_BOTH)
             continue;
         asked++;
         if (is_over(g, op, &ms)) {
             add_work(g, list, &n, op->to, ms);
-            pb_comm_end_ms(c, op, c->done, ms);
-            let_go(g, op);
+            pb_comm_op_end_ms(c, op, c->states.done, ms);
+            release_marks(g, op);
         } else if (++not_ready >= NOT_READY_MAX && !all) {
             break;
         }
     }
     g->driver.capture_mode(&mode);
     count_work(g, list, n);
-    atomic_flag_clear(&g->polled);
+    atomic_flag_clear(&g->lock);
 }
 
 void pb_comm_gpu_poll(struct pb_comm *c)
@@ -234,7 +223,7 @@ void pb_comm_gpu_begins(struct pb_comm *c, struct pb_comm_op *op)
     if (g->driver.capturing(stream, &status) != 0)
         return;
     if (status != 0) { /* a graph will do it, how often and when nobody knows */
-        pb_comm_end_ms(c, op, c->captured, pb_null_real());
+        pb_comm_op_end_ms(c, op, c->states.captured, pb_null_real());
         return;
     }
     renew_base(g, stream);
@@ -244,9 +233,9 @@ void pb_comm_gpu_begins(struct pb_comm *c, struct pb_comm_op *op)
 
 void pb_comm_gpu_forget(struct pb_comm *c)
 {
-    for (size_t i = 0; i < c->ops_used; i++)
-        if (c->ops[i].marks == PB_COMM_BOTH)
-            let_go(&c->gpu, &c->ops[i]);
+    for (size_t i = 0; i < c->ops.used; i++)
+        if (c->ops.list[i].marks == PB_COMM_BOTH)
+            release_marks(&c->gpu, &c->ops.list[i]);
     c->gpu.coalescing = 0;
 }
 
@@ -254,5 +243,5 @@ void pb_comm_gpu_forked(struct pb_comm *c)
 {
     c->gpu.state = -1;
     c->gpu.waiting = c->gpu.coalescing = 0;
-    atomic_flag_clear(&c->gpu.polled);
+    atomic_flag_clear(&c->gpu.lock);
 }

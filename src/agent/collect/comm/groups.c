@@ -3,32 +3,13 @@
 
 #include "agent/collect/collect.h"
 #include "agent/collect/comm/comm.h"
-#include "agent/collect/torch/torch.h"
 
-int64_t pb_comm_int(const struct pb_py *py, struct _object *o, const char *name, bool call)
-{
-    struct _object *v = py->PyObject_GetAttrString(o, name), *called = NULL;
-    int64_t n = -1;
-
-    if (v && call) {
-        called = py->PyObject_CallFunction(v, NULL);
-        py->Py_DecRef(v);
-        v = called;
-    }
-    if (v)
-        n = py->PyLong_AsLongLong(v);
-    if (py->PyErr_Occurred())
-        n = -1;
-    py->PyErr_Clear();
-    py->Py_DecRef(v);
-    return n;
-}
-
-/* value of a dict that is an attribute of the module, by key; a reference, or NULL */
-static struct _object *looked_up(struct pb_comm *c, const char *dict_name, struct _object *key)
+/* Value of a dict of torch.distributed by key, as a new reference; or NULL. */
+static struct _object *look_up(struct pb_comm *c, const char *dict_name, struct _object *key)
 {
     const struct pb_py *py = &c->self->py;
-    struct _object *dict = c->module ? py->PyObject_GetAttrString(c->module, dict_name) : NULL;
+    struct _object *module = c->groups.module;
+    struct _object *dict = module ? py->PyObject_GetAttrString(module, dict_name) : NULL;
     struct _object *get = dict ? py->PyObject_GetAttrString(dict, "get") : NULL;
     struct _object *value = get ? py->PyObject_CallFunction(get, "O", key) : NULL;
 
@@ -43,7 +24,8 @@ static struct _object *looked_up(struct pb_comm *c, const char *dict_name, struc
 }
 
 /* torch calls the group of all ranks "0". */
-static uint32_t group_name(struct pb_comm *c, struct _object *group, bool *ret_all)
+static uint32_t group_name(struct pb_comm *c, struct _object *group, uint32_t *ret_shown,
+                           bool *ret_all)
 {
     const struct pb_py *py = &c->self->py;
     struct _object *name = py->PyObject_GetAttrString(group, "group_name");
@@ -53,13 +35,17 @@ static uint32_t group_name(struct pb_comm *c, struct _object *group, bool *ret_a
 
     py->PyErr_Clear();
     if (!name)
-        name = looked_up(c, "_pg_names", group);
+        name = look_up(c, "_pg_names", group);
     s = name ? py->PyUnicode_AsUTF8AndSize(name, &len) : NULL;
     *ret_all = s && strcmp(s, "0") == 0;
-    if (*ret_all)
-        id = pb_comm_name(c, "default_pg", 10);
-    else if (s && len)
+    if (*ret_all) {
+        s = "default_pg";
+        len = 10;
+    }
+    if (s && len) {
         id = pb_comm_name(c, s, (size_t)len);
+        *ret_shown = pb_progress_name(c->self, s, (size_t)len);
+    }
     py->PyErr_Clear();
     py->Py_DecRef(name);
     return id;
@@ -78,7 +64,7 @@ static void forget(struct pb_comm *c, struct pb_comm_group *g)
 void pb_comm_groups_forget(struct pb_comm *c)
 {
     for (int i = 0; i < PB_COMM_GROUPS; i++)
-        forget(c, &c->groups[i]);
+        forget(c, &c->groups.list[i]);
     for (int i = 0; i < PB_COMM_DTYPES; i++) {
         c->self->py.Py_DecRef(c->dtypes[i].dtype);
         c->dtypes[i].dtype = NULL;
@@ -91,14 +77,14 @@ static void learn_name(struct pb_comm *c, struct pb_comm_group *g, struct _objec
     const struct pb_py *py = &c->self->py;
     bool all = false;
 
-    g->name = group_name(c, group, &all);
+    g->name = group_name(c, group, &g->shown, &all);
     if (!all && !g->ranks)
-        g->ranks = looked_up(c, "_pg_group_ranks", group);
-    g->mine = pb_comm_job_rank(c, g, g->rank);
+        g->ranks = look_up(c, "_pg_group_ranks", group);
+    g->job_rank = pb_comm_job_rank(c, g, g->rank);
     g->asked = -1;
     /* A program may have its rank from elsewhere than the environment. */
-    if (all && g->rank >= 0 && c->self->collect.rank < 0)
-        pb_collect_rank(c->self, g->rank, g->size, -1);
+    if (all && g->rank >= 0 && c->self->collect->rank < 0)
+        pb_collect_set_rank(c->self, g->rank, g->size, -1);
     py->PyErr_Clear();
 }
 
@@ -114,8 +100,8 @@ static struct pb_comm_group *meet(struct pb_comm *c, struct pb_comm_group *g,
         return NULL;
     g->object = group;
     g->name = PB_NULL_NAME;
-    g->size = pb_comm_int(py, group, "size", true);
-    g->rank = pb_comm_int(py, group, "rank", true);
+    g->size = pb_py_call_int(py, group, "size");
+    g->rank = pb_py_call_int(py, group, "rank");
     learn_name(c, g, group);
     pb_comm_watch(c, g, group);
     return g;
@@ -138,7 +124,7 @@ struct pb_comm_group *pb_comm_group(struct pb_comm *c, struct _object *group)
     struct pb_comm_group *room = NULL;
 
     for (int i = 0; i < PB_COMM_GROUPS; i++) {
-        struct pb_comm_group *g = &c->groups[i];
+        struct pb_comm_group *g = &c->groups.list[i];
 
         /* Another one may be at that address by now. */
         if (g->object == group && refers_to(py, g->weak) == group) {
@@ -148,7 +134,7 @@ struct pb_comm_group *pb_comm_group(struct pb_comm *c, struct _object *group)
         }
     }
     for (int i = 0; i < PB_COMM_GROUPS; i++) {
-        struct pb_comm_group *g = &c->groups[i];
+        struct pb_comm_group *g = &c->groups.list[i];
 
         if (refers_to(py, g->weak) == py->none)
             forget(c, g);
@@ -180,7 +166,7 @@ int64_t pb_comm_job_rank(struct pb_comm *c, const struct pb_comm_group *g, int64
 int64_t pb_comm_sequence(struct pb_comm *c, struct _object *group, bool device)
 {
     const struct pb_py *py = &c->self->py;
-    struct _object *which = c->devices[!device];
+    struct _object *which = c->groups.devices[!device];
     struct _object *get = which ? py->PyObject_GetAttrString(group, "_get_backend") : NULL;
     struct _object *backend = get ? py->PyObject_CallFunction(get, "O", which) : NULL;
     struct _object *v;
@@ -188,9 +174,9 @@ int64_t pb_comm_sequence(struct pb_comm *c, struct _object *group, bool device)
 
     py->PyErr_Clear();
     if (backend)
-        n = pb_comm_int(py, backend, "_get_sequence_number_for_group", true);
-    if (n < 0 && c->sequence) {
-        v = py->PyObject_CallFunction(c->sequence, "O", group);
+        n = pb_py_call_int(py, backend, "_get_sequence_number_for_group");
+    if (n < 0 && c->groups.sequence) {
+        v = py->PyObject_CallFunction(c->groups.sequence, "O", group);
         n = v ? py->PyLong_AsLongLong(v) : -1;
         if (py->PyErr_Occurred())
             n = -1;
@@ -202,10 +188,10 @@ int64_t pb_comm_sequence(struct pb_comm *c, struct _object *group, bool device)
     return n;
 }
 
-void pb_comm_groups_look(struct pb_comm *c, void (*see)(struct pb_comm *c, struct _object *group))
+void pb_comm_groups_each(struct pb_comm *c, void (*see)(struct pb_comm *c, struct _object *group))
 {
     const struct pb_py *py = &c->self->py;
-    struct _object *names = py->PyObject_GetAttrString(c->module, "_pg_names");
+    struct _object *names = py->PyObject_GetAttrString(c->groups.module, "_pg_names");
     struct _object *list[PB_COMM_GROUPS], *group, *value;
     ssize_t at = 0;
     int n = 0;

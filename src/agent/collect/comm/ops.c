@@ -1,26 +1,27 @@
-/* Operations that are under way: their places, rows, and the time that they take together. */
+#include "agent/collect/comm/ops.h"
+
 #include "agent/collect/comm/comm.h"
-#include "agent/collect/torch/torch.h"
 #include "base/clock.h"
 
-/* The word of `busy`: how many in the low bits, since when above them. */
+/* since_and_count: how many in the low bits, since when above them. */
 #define COUNT_BITS 12
 #define COUNT_MASK ((1u << COUNT_BITS) - 1)
 #define UNIT_BITS 6
 
-struct pb_comm_op *pb_comm_take(struct pb_comm *c)
+struct pb_comm_op *pb_comm_op_claim(struct pb_comm *c)
 {
     for (size_t i = 0; i < PB_COMM_OPS; i++) {
-        struct pb_comm_op *op = &c->ops[i];
+        struct pb_comm_op *op = &c->ops.list[i];
         int expected = PB_COMM_FREE;
 
         if (op->life != PB_COMM_FREE ||
-            !atomic_compare_exchange_strong(&op->life, &expected, PB_COMM_TAKEN))
+            !atomic_compare_exchange_strong(&op->life, &expected, PB_COMM_CLAIMED))
             continue;
-        if (i >= c->ops_used)
-            c->ops_used = i + 1;
+        if (i >= c->ops.used)
+            c->ops.used = i + 1;
         op->matched = op->by_torch = false;
         op->name = NULL;
+        op->shown = op->shown_group = 0;
         op->caller = 0;
         op->device = op->counts = op->coalesced = op->by_wait = false;
         op->marks = PB_COMM_UNMARKED;
@@ -28,7 +29,7 @@ struct pb_comm_op *pb_comm_take(struct pb_comm *c)
         op->ring_number = c->ring_number;
         op->before = -1;
         op->watch = NULL;
-        op->holders = 1;
+        op->keepers = 1;
         return op;
     }
     return NULL;
@@ -50,23 +51,23 @@ static void append(struct pb_comm *c, const struct pb_comm_op *op)
         pb_ring_append(ring, op->row);
 }
 
-void pb_comm_amend(struct pb_comm *c, struct pb_comm_op *op, uint32_t state, uint64_t now)
+void pb_comm_op_amend(struct pb_comm *c, struct pb_comm_op *op, uint32_t state, uint64_t now)
 {
     op->row[PB_COMM_AT_state].name = state;
     op->row[PB_COMM_AT_latency_ms].d = now ? (double)(now - op->began_ns) / 1e6 : pb_null_real();
     append(c, op);
 }
 
-void pb_comm_end(struct pb_comm *c, struct pb_comm_op *op, uint32_t state, uint64_t now)
+void pb_comm_op_end(struct pb_comm *c, struct pb_comm_op *op, uint32_t state, uint64_t now)
 {
     int expected = PB_COMM_OPEN;
 
     /* Torch's word and the return of a wait may come at once, from two threads. */
     if (atomic_compare_exchange_strong(&op->life, &expected, PB_COMM_ENDED))
-        pb_comm_amend(c, op, state, now);
+        pb_comm_op_amend(c, op, state, now);
 }
 
-void pb_comm_end_ms(struct pb_comm *c, struct pb_comm_op *op, uint32_t state, double ms)
+void pb_comm_op_end_ms(struct pb_comm *c, struct pb_comm_op *op, uint32_t state, double ms)
 {
     int expected = PB_COMM_OPEN;
 
@@ -77,23 +78,23 @@ void pb_comm_end_ms(struct pb_comm *c, struct pb_comm_op *op, uint32_t state, do
     append(c, op);
 }
 
-bool pb_comm_hold(struct pb_comm_op *op)
+bool pb_comm_op_retain(struct pb_comm_op *op)
 {
-    int n = op->holders;
+    int n = op->keepers;
 
     while (n > 0)
-        if (atomic_compare_exchange_weak(&op->holders, &n, n + 1))
+        if (atomic_compare_exchange_weak(&op->keepers, &n, n + 1))
             return true;
     return false;
 }
 
-void pb_comm_drop(struct pb_comm_op *op)
+void pb_comm_op_release(struct pb_comm_op *op)
 {
-    if (atomic_fetch_sub(&op->holders, 1) == 1)
+    if (atomic_fetch_sub(&op->keepers, 1) == 1)
         op->life = PB_COMM_FREE;
 }
 
-void pb_comm_begin(struct pb_comm *c, struct pb_comm_op *op, uint32_t state)
+void pb_comm_op_begin(struct pb_comm *c, struct pb_comm_op *op, uint32_t state)
 {
     op->row[PB_COMM_AT_timestamp].i = pb_clock_wall_ns();
     op->row[PB_COMM_AT_latency_ms].d = pb_null_real();
@@ -108,9 +109,14 @@ static uint64_t since(uint64_t word)
     return word >> COUNT_BITS << UNIT_BITS;
 }
 
-static uint64_t word_of(uint64_t now, uint64_t count)
+static uint64_t count(uint64_t word)
 {
-    return now >> UNIT_BITS << COUNT_BITS | count;
+    return word & COUNT_MASK;
+}
+
+static uint64_t make_word(uint64_t since_ns, uint64_t n)
+{
+    return since_ns >> UNIT_BITS << COUNT_BITS | n;
 }
 
 static uint64_t span(uint64_t from, uint64_t to)
@@ -118,46 +124,47 @@ static uint64_t span(uint64_t from, uint64_t to)
     return to > from ? to - from : 0;
 }
 
-void pb_comm_busy(struct pb_comm *c, uint64_t now)
+void pb_comm_time_begin(struct pb_comm *c, uint64_t now)
 {
-    uint64_t was = c->busy, is;
+    uint64_t was = c->time.since_and_count, is;
 
     do
-        is = was & COUNT_MASK ? was + 1 : word_of(now, 1);
-    while (!atomic_compare_exchange_weak(&c->busy, &was, is));
+        is = count(was) ? was + 1 : make_word(now, 1);
+    while (!atomic_compare_exchange_weak(&c->time.since_and_count, &was, is));
 }
 
-void pb_comm_idle(struct pb_comm *c, uint64_t now)
+void pb_comm_time_end(struct pb_comm *c, uint64_t now)
 {
-    uint64_t was = c->busy;
+    uint64_t was = c->time.since_and_count;
 
     do
-        if (!(was & COUNT_MASK))
+        if (!count(was))
             return;
-    while (!atomic_compare_exchange_weak(&c->busy, &was, was - 1));
-    if ((was & COUNT_MASK) == 1)
-        c->busy_ns += span(since(was), now);
+    while (!atomic_compare_exchange_weak(&c->time.since_and_count, &was, was - 1));
+    if (count(was) == 1)
+        c->time.sum_ns += span(since(was), now);
 }
 
-uint64_t pb_comm_so_far_ns(struct pb_self *self, uint64_t now)
+uint64_t pb_comm_elapsed_ns(struct pb_self *self, uint64_t now)
 {
     struct pb_comm *c = pb_comm_state(self);
-    uint64_t was = c ? c->busy : 0;
+    uint64_t word = c ? c->time.since_and_count : 0;
 
-    return (c ? c->busy_ns : 0) + (was & COUNT_MASK ? span(since(was), now) : 0);
+    return (c ? c->time.sum_ns : 0) + (count(word) ? span(since(word), now) : 0);
 }
 
 uint64_t pb_comm_window_ns(struct pb_self *self, uint64_t now)
 {
     struct pb_comm *c = pb_comm_state(self);
+    struct pb_comm_time *t = &c->time;
     uint64_t was;
 
     if (!c)
         return 0;
-    was = c->busy;
+    was = t->since_and_count;
     do
-        if (!(was & COUNT_MASK))
-            return atomic_exchange(&c->busy_ns, 0);
-    while (!atomic_compare_exchange_weak(&c->busy, &was, word_of(now, was & COUNT_MASK)));
-    return atomic_exchange(&c->busy_ns, 0) + span(since(was), now);
+        if (!count(was))
+            return atomic_exchange(&t->sum_ns, 0);
+    while (!atomic_compare_exchange_weak(&t->since_and_count, &was, make_word(now, count(was))));
+    return atomic_exchange(&t->sum_ns, 0) + span(since(was), now);
 }

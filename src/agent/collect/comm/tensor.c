@@ -1,23 +1,15 @@
-/*
- * Tensors: how many bytes of what type, where. Those of an event that torch begins by itself, for
- * which it offers no function, and those that Python holds, of which it would take too long to ask
- * it. So where torch keeps this is found by trying: operations on tensors of known size and type
- * are done, and whatever does not agree each time is out. What is left has to be exactly one place
- * each, or it stays unknown. Reads go through the kernel, but for what the caller holds.
- */
+#include "agent/collect/comm/tensor.h"
+
 #include <pthread.h>
 #include <string.h>
 
 #include "agent/arch/hidden_return.h"
 #include "agent/collect/collect.h"
 #include "agent/collect/comm/comm.h"
-#include "agent/collect/torch/torch.h"
 
-#define SCOPE_FUNCTION 0
-#define EVENT_WORDS 128 /* of an event that are looked through */
-#define TENSOR_WORDS 48 /* of a tensor */
-#define OBJECT_WORDS 5  /* of a tensor's object in Python, in all versions */
-#define OBJECT_HEAD 2   /* of every object there */
+#define TENSOR_WORDS 48 /* words of a tensor that are examined */
+#define OBJECT_WORDS 5  /* words of Python's object of a tensor */
+#define OBJECT_HEAD 2   /* words of every Python object */
 #define LIST_MAX 4096
 
 /* c10::IValue, the same from torch 1.13 to 2.13. */
@@ -41,7 +33,7 @@ static const struct {
 };
 #define NTYPES (sizeof types / sizeof *types)
 
-/* What is tried: a shape whose product is none of its parts. */
+/* A trial: a tensor of a shape whose product is none of its parts. */
 struct trial {
     const char *dtype;
     int number, rows, columns;
@@ -58,8 +50,8 @@ static const struct trial trials[] = {
 #define NTRIALS (sizeof trials / sizeof *trials)
 static const struct trial elsewhere = {"bfloat16", 15, 23, 29, "meta", 14};
 
-/* What agreed so far. */
-struct places {
+/* Positions that agreed so far. */
+struct candidates {
     bool counts[TENSOR_WORDS], dtypes[TENSOR_WORDS * 4], devices[TENSOR_WORDS * 8];
     bool objects[OBJECT_WORDS];
 };
@@ -78,7 +70,7 @@ static bool is_list(struct pb_comm *c, const uint64_t *words)
     if (words[1] == 0 || words[1] >= 16 || !read_own(c, &v, words[0], sizeof v) ||
         v.payload != x->tensor)
         return false;
-    if (!x->rounds)
+    if (!x->trials)
         x->tag = v.tag;
     return v.tag == x->tag;
 }
@@ -92,18 +84,18 @@ void pb_comm_tensor_tried(const void *record, void **ret)
 {
     struct pb_comm *c = pb_comm_state(pb_self());
     struct pb_comm_tensor *x = &c->tensor;
-    uint64_t words[EVENT_WORDS + 1];
-    bool fits[EVENT_WORDS], any = false;
+    uint64_t words[PB_COMM_EVENT_WORDS + 1];
+    bool fits[PB_COMM_EVENT_WORDS], any = false;
 
     *ret = NULL;
     if (x->thread != (uintptr_t)pthread_self() ||
         !read_own(c, words, (uintptr_t)record, sizeof words))
         return;
-    for (int i = 0; i < EVENT_WORDS; i++)
+    for (int i = 0; i < PB_COMM_EVENT_WORDS; i++)
         any |= fits[i] = is_list(c, words + i);
-    for (int i = 0; any && i < EVENT_WORDS; i++)
+    for (int i = 0; any && i < PB_COMM_EVENT_WORDS; i++)
         x->words[i] &= fits[i];
-    x->rounds += any;
+    x->trials += any;
     if (any)
         x->thread = 0;
 }
@@ -138,7 +130,7 @@ static struct _object *make_tensor(struct pb_comm *c, const struct trial *t)
 
 /* Words that can be the number of elements, half words the type, bytes the kind of device. */
 static bool compare(const struct pb_comm *c, const struct _object *object, uintptr_t tensor,
-                    const struct trial *t, struct places *p)
+                    const struct trial *t, struct candidates *p)
 {
     uint64_t words[TENSOR_WORDS], own[OBJECT_WORDS];
     uint16_t halves[TENSOR_WORDS * 4];
@@ -175,11 +167,11 @@ static int only_one(const bool *v, int n)
 }
 
 /* GIL: a tensor that we know. */
-static bool look_at(struct pb_comm *c, const struct trial *t, struct places *p)
+static bool look_at(struct pb_comm *c, const struct trial *t, struct candidates *p)
 {
     const struct pb_py *py = &c->self->py;
     struct _object *tensor = make_tensor(c, t);
-    int64_t address = tensor ? pb_comm_int(py, tensor, "_cdata", false) : -1;
+    int64_t address = tensor ? pb_py_int(py, tensor, "_cdata") : -1;
     bool good = address > 0 && compare(c, tensor, (uintptr_t)address, t, p);
 
     py->Py_DecRef(tensor);
@@ -187,15 +179,15 @@ static bool look_at(struct pb_comm *c, const struct trial *t, struct places *p)
 }
 
 /* GIL: one operation on such a tensor. */
-static bool try_one(struct pb_comm *c, const struct trial *t, struct places *p)
+static bool try_one(struct pb_comm *c, const struct trial *t, struct candidates *p)
 {
     const struct pb_py *py = &c->self->py;
     struct pb_comm_tensor *x = &c->tensor;
     struct _object *tensor = make_tensor(c, t);
-    int64_t address = tensor ? pb_comm_int(py, tensor, "_cdata", false) : -1;
+    int64_t address = tensor ? pb_py_int(py, tensor, "_cdata") : -1;
     struct _object *method = tensor ? py->PyObject_GetAttrString(tensor, "clone") : NULL;
     struct _object *made = NULL;
-    int before = x->rounds;
+    int before = x->trials;
     bool good = address > 0 && method && compare(c, tensor, (uintptr_t)address, t, p);
 
     if (good) {
@@ -208,7 +200,7 @@ static bool try_one(struct pb_comm *c, const struct trial *t, struct places *p)
     py->Py_DecRef(made);
     py->Py_DecRef(method);
     py->Py_DecRef(tensor);
-    return good && x->rounds > before;
+    return good && x->trials > before;
 }
 
 /* GIL: the classes whose objects are known; those of others may answer as they like. */
@@ -230,35 +222,35 @@ static void find_classes(struct pb_comm *c)
 void pb_comm_tensor_learn(struct pb_comm *c)
 {
     struct pb_comm_tensor *x = &c->tensor;
-    struct pb_comm_callback ours = {.start = pb_comm_tensor_start, .end = tried_out,
+    struct pb_record_callback ours = {.start = pb_comm_tensor_start, .end = tried_out,
                                     .probability = 1};
-    struct places p;
+    struct candidates p;
     bool good = true;
     uint64_t callback;
 
     for (size_t i = 0; i < NTYPES; i++)
         x->names[i] = types[i].name ? pb_comm_name(c, types[i].name, strlen(types[i].name))
                                     : PB_NULL_NAME;
-    if (x->rounds)
+    if (x->trials)
         return;
     x->inputs = x->count = x->dtype = x->device = x->object = -1;
     memset(x->words, 1, sizeof x->words);
     memset(&p, 1, sizeof p);
-    ours.scopes[SCOPE_FUNCTION] = 1;
+    ours.scopes[PB_RECORD_FUNCTION] = 1;
     ours.needs[0] = 1;
-    callback = c->cxx.add(ours);
+    callback = c->events.record.add(ours);
     for (size_t i = 0; good && i < NTRIALS; i++)
         good = try_one(c, &trials[i], &p);
-    c->cxx.remove(callback);
+    c->events.record.remove(callback);
     x->count = only_one(p.counts, TENSOR_WORDS);
     x->dtype = only_one(p.dtypes, TENSOR_WORDS * 4);
     if (good && x->count >= 0 && x->dtype >= 0) {
-        x->inputs = only_one(x->words, EVENT_WORDS);
+        x->inputs = only_one(x->words, PB_COMM_EVENT_WORDS);
         x->object = look_at(c, &elsewhere, &p) ? only_one(p.objects, OBJECT_WORDS) : -1;
         x->device = only_one(p.devices, TENSOR_WORDS * 8);
         find_classes(c);
     }
-    x->rounds = -1;
+    x->trials = -1;
 }
 
 /* tensor: the beginning of one, in torch's memory or a copy. */
@@ -286,7 +278,7 @@ bool pb_comm_tensor_held(const struct pb_comm *c, struct _object *o, int64_t *re
     int64_t bytes = 0;
     unsigned type;
 
-    if (x->rounds >= 0 || x->object < 0 || x->device < 0)
+    if (x->trials >= 0 || x->object < 0 || x->device < 0)
         return false;
     class = c->self->py.PyObject_Type(o);
     c->self->py.Py_DecRef(class); /* the object has it */
@@ -308,7 +300,7 @@ void pb_comm_tensor_measure(struct pb_comm *c, const void *record, union pb_cell
     uint64_t list[2], words[TENSOR_WORDS];
     int64_t bytes = 0;
 
-    if (x->rounds >= 0 || x->inputs < 0 ||
+    if (x->trials >= 0 || x->inputs < 0 ||
         !read_own(c, list, (uintptr_t)record + (uintptr_t)x->inputs * 8, sizeof list) ||
         list[1] == 0 || list[1] > LIST_MAX)
         return;

@@ -1,18 +1,11 @@
-/*
- * Which group works: torch counts the operations of each backend in the C++ object that it is, and
- * events do not say which one they are about. Where in the object is found by comparing it with
- * the count that torch tells, over several of its values, for each class of backends. Reads go
- * through the kernel, as a group may be gone by the time that somebody looks; unless the caller
- * holds it.
- */
+/* Torch's counts of operations, watched in its memory. */
 #include <string.h>
 
 #include "agent/collect/comm/comm.h"
-#include "agent/collect/torch/torch.h"
-#include "agent/ownmem.h"
+#include "base/ownmem.h"
 
-#define LOOKS_ONE 2   /* different values, when one word is left */
-#define LOOKS_SOME 5  /* when some always agree: then any will do */
+#define POLLS_ONE 2   /* different values, when one word is left */
+#define POLLS_SOME 5  /* when some always agree: then any will do */
 #define LARGE 1000    /* a value that is hardly anything else */
 #define SPINS 1000
 #define HEAD 16       /* bytes of every Python object, before what pybind11 wraps */
@@ -24,7 +17,7 @@ int64_t pb_comm_read(const struct pb_comm *c, void *to, uintptr_t from, size_t l
 
 static struct pb_comm_watch *watch_of(struct pb_comm *c, const struct pb_comm_group *g, int i)
 {
-    return &c->watches[g - c->groups][i];
+    return &c->groups.watches[g - c->groups.list][i];
 }
 
 int pb_comm_backend(const struct pb_comm_group *g, bool device)
@@ -36,11 +29,11 @@ static struct pb_comm_counter *counter_of(struct pb_comm *c, struct _object *typ
 {
     struct pb_comm_counter *room = NULL;
 
-    for (int i = 0; i < PB_COMM_COUNTED; i++) {
-        if (c->counters[i].type == type)
-            return &c->counters[i];
-        if (!c->counters[i].type && !room)
-            room = &c->counters[i];
+    for (int i = 0; i < PB_COMM_CLASSES; i++) {
+        if (c->groups.counters[i].type == type)
+            return &c->groups.counters[i];
+        if (!c->groups.counters[i].type && !room)
+            room = &c->groups.counters[i];
     }
     if (room) {
         *room = (struct pb_comm_counter){.type = type, .word = -1, .value = -1};
@@ -68,12 +61,12 @@ static void compare(const struct pb_comm *c, struct pb_comm_counter *k, uintptr_
             first = i;
     }
     k->value = value;
-    k->looks++;
-    enough = left != 1 ? LOOKS_SOME : value >= LARGE ? 1 : LOOKS_ONE;
-    k->word = left && k->looks >= enough ? first : -1;
+    k->polls++;
+    enough = left != 1 ? POLLS_SOME : value >= LARGE ? 1 : POLLS_ONE;
+    k->word = left && k->polls >= enough ? first : -1;
     if (!left) { /* it was something else: from the beginning */
         memset(k->agreed, 1, sizeof k->agreed);
-        k->looks = 0;
+        k->polls = 0;
         k->value = -1;
     }
 }
@@ -84,8 +77,8 @@ static uintptr_t object_of(struct pb_comm *c, struct _object *group, int which,
 {
     const struct pb_py *py = &c->self->py;
     struct _object *get = py->PyObject_GetAttrString(group, "_get_backend");
-    struct _object *backend = get && c->devices[which]
-                                  ? py->PyObject_CallFunction(get, "O", c->devices[which])
+    struct _object *backend = get && c->groups.devices[which]
+                                  ? py->PyObject_CallFunction(get, "O", c->groups.devices[which])
                                   : NULL;
     struct _object *holder = get ? backend : group;
     uintptr_t object = 0;
@@ -105,7 +98,7 @@ static void find_backends(struct pb_comm *c, struct pb_comm_group *g, struct _ob
 {
     for (int i = 0; i < PB_COMM_BACKENDS; i++)
         g->backends[i] = object_of(c, group, i, &g->types[i]);
-    g->cpu = g->backends[1];
+    g->has_cpu = g->backends[1];
     if (!g->backends[0]) {
         g->backends[0] = g->backends[1];
         g->types[0] = g->types[1];
@@ -183,12 +176,12 @@ void pb_comm_unwatch(struct pb_comm *c, const struct pb_comm_group *g)
         watch_of(c, g, i)->at = 0;
 }
 
-void pb_comm_backends_forget(struct pb_comm *c, struct _object *group)
+void pb_comm_watch_forget_backends(struct pb_comm *c, struct _object *group)
 {
     for (int i = 0; i < PB_COMM_GROUPS; i++)
-        if (c->groups[i].object == group) {
-            pb_comm_unwatch(c, &c->groups[i]);
-            memset(c->groups[i].backends, 0, sizeof c->groups[i].backends);
+        if (c->groups.list[i].object == group) {
+            pb_comm_unwatch(c, &c->groups.list[i]);
+            memset(c->groups.list[i].backends, 0, sizeof c->groups.list[i].backends);
         }
 }
 
@@ -204,6 +197,35 @@ int64_t pb_comm_watch_count(const struct pb_comm *c, const struct pb_comm_watch 
     return count_at(c, w->at);
 }
 
+/* Collectives of a group on its first backend that is in use; -1: not known (yet). */
+static int64_t collectives_of(struct pb_comm *c, const struct pb_comm_group *g)
+{
+    for (int i = 0; i < PB_COMM_BACKENDS && g->backends[i]; i++) {
+        const struct pb_comm_watch *w = watch_of(c, g, i);
+        const struct pb_comm_counter *k = counter_of(c, g->types[i]);
+        int64_t n = w->at ? pb_comm_watch_count(c, w) : -1;
+
+        if (n >= 0)
+            return n - w->skew;
+        if (!k || k->value > 0)
+            return -1; /* of another one the ranks would not agree */
+    }
+    return -1;
+}
+
+int64_t pb_comm_collectives(struct pb_self *self)
+{
+    struct pb_comm *c = pb_comm_state(self);
+
+    for (int i = 0; c && c->on && i < PB_COMM_GROUPS; i++) {
+        const struct pb_comm_group *g = &c->groups.list[i];
+
+        if (g->weak && !g->ranks && g->size > 1) /* a group of some ranks has a list of them */
+            return collectives_of(c, g);
+    }
+    return -1;
+}
+
 int64_t pb_comm_watched(struct pb_comm *c, const struct pb_comm_group *g, bool device)
 {
     uintptr_t at = watch_of(c, g, pb_comm_backend(g, device))->at;
@@ -211,7 +233,7 @@ int64_t pb_comm_watched(struct pb_comm *c, const struct pb_comm_group *g, bool d
     return at ? __atomic_load_n((const int64_t *)at, __ATOMIC_RELAXED) : -1;
 }
 
-/* Under lock: this one has a row. */
+/* Called with the watch locked: the operation of this number has a row. */
 static void tell(struct pb_comm_watch *w, int64_t number)
 {
     int64_t at = number - w->last - 1;
@@ -228,7 +250,7 @@ static void tell(struct pb_comm_watch *w, int64_t number)
     }
 }
 
-void pb_comm_watch_told(struct pb_comm_watch *w, int64_t first, int64_t last)
+void pb_comm_watch_mark(struct pb_comm_watch *w, int64_t first, int64_t last)
 {
     if (!w || !w->at || last - first > 64 || !lock(w))
         return;
@@ -252,10 +274,10 @@ static int64_t claim(struct pb_comm_watch *w, int64_t count)
     return number;
 }
 
-int64_t pb_comm_watch_moved(struct pb_comm *c, struct pb_comm_watch **ret)
+int64_t pb_comm_watch_claim(struct pb_comm *c, struct pb_comm_watch **ret)
 {
     for (int i = 0; i < PB_COMM_GROUPS * PB_COMM_BACKENDS; i++) {
-        struct pb_comm_watch *w = &c->watches[i / PB_COMM_BACKENDS][i % PB_COMM_BACKENDS];
+        struct pb_comm_watch *w = &c->groups.watches[i / PB_COMM_BACKENDS][i % PB_COMM_BACKENDS];
         int64_t count = count_at(c, w->at), number = count < 0 ? -1 : claim(w, count);
 
         if (number >= 0) {
@@ -266,10 +288,10 @@ int64_t pb_comm_watch_moved(struct pb_comm *c, struct pb_comm_watch **ret)
     return -1;
 }
 
-void pb_comm_watch_from_here(struct pb_comm *c)
+void pb_comm_watch_reset(struct pb_comm *c)
 {
     for (int i = 0; i < PB_COMM_GROUPS * PB_COMM_BACKENDS; i++) {
-        struct pb_comm_watch *w = &c->watches[i / PB_COMM_BACKENDS][i % PB_COMM_BACKENDS];
+        struct pb_comm_watch *w = &c->groups.watches[i / PB_COMM_BACKENDS][i % PB_COMM_BACKENDS];
         int64_t count = count_at(c, w->at);
 
         if (count >= 0 && lock(w)) {
@@ -287,7 +309,7 @@ int64_t pb_comm_watch_total(struct pb_comm *c)
 
     for (int i = 0; i < PB_COMM_GROUPS * PB_COMM_BACKENDS; i++) {
         int64_t count =
-            count_at(c, c->watches[i / PB_COMM_BACKENDS][i % PB_COMM_BACKENDS].at);
+            count_at(c, c->groups.watches[i / PB_COMM_BACKENDS][i % PB_COMM_BACKENDS].at);
 
         total += count > 0 ? count : 0;
     }

@@ -1,58 +1,51 @@
-/* Backward passes: an object in place of autograd's engine that takes the time. */
-#include <pthread.h>
+#include "agent/collect/torch/backward.h"
+
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "agent/chores.h"
 #include "agent/collect/collect.h"
 #include "agent/collect/torch/grad.h"
 #include "agent/collect/torch/torch.h"
-#include "base/clock.h"
-
-/*
- * torch looks the engine up in the class Variable at every backward and calls run_backward. Ours
- * is a subclass of the engine's own type, which has no state of its own, so whatever else is
- * asked of it (queue_callback) goes where it always went.
- */
+#include "agent/core/gil_tasks.h"
 
 /* torch.autograd.grad goes through the engine, too, and is no backward pass of a step. */
 static bool accumulates(const struct pb_torch *t, struct _object *kwargs)
 {
     const struct pb_py *py = &t->self->py;
-    struct _object *flag = kwargs ? py->PyDict_GetItem(kwargs, t->word_accumulate) : NULL;
+    struct _object *name = t->values.name_accumulate_grad;
+    struct _object *flag = kwargs ? py->PyDict_GetItem(kwargs, name) : NULL;
 
     return !flag || py->PyObject_IsTrue(flag) == 1;
 }
 
-/* On a GPU it is torch's own thread that runs it. */
 bool pb_torch_in_pass(const struct pb_torch *t)
 {
     char name[17] = "";
 
-    if (!t->passes)
+    if (!t->backward.passes)
         return false;
-    return pthread_equal(t->pass_thread, pthread_self()) ||
+    return pthread_equal(t->backward.thread, pthread_self()) ||
            (prctl(PR_GET_NAME, name) == 0 && strncmp(name, "pt_autograd", 11) == 0);
 }
 
-/* Time with any of them under way: in several threads they overlap. */
-static void begins(struct pb_torch *t, uint64_t now)
+/* Passes of several threads overlap: the part is the time with any of them under way. */
+static void begin_pass(struct pb_torch *t, uint64_t now)
 {
-    if (t->passes++)
+    if (t->backward.passes++)
         return;
-    pb_torch_part_begins(t, &t->passes_part, now);
-    t->pass_thread = pthread_self();
+    pb_torch_part_begin(t, &t->backward.part, now);
+    t->backward.thread = pthread_self();
 }
 
-static void ends(struct pb_torch *t, uint64_t now, bool good)
+static void end_pass(struct pb_torch *t, uint64_t now, bool good)
 {
-    if (!t->passes || --t->passes || !good || !t->on)
+    if (!t->backward.passes || --t->backward.passes || !good || !t->on)
         return;
-    t->sums.backward_ns += pb_torch_part_ends(t, &t->passes_part, now);
+    t->steps.sums.backward_ns += pb_torch_part_end(t, &t->backward.part, now);
 }
 
-/* Before the pass: torch has just asked the same things of it, and knows where the answers are. */
-static void note_loss(struct pb_torch *t, struct _object *args)
+/* Before the pass: torch has just read the same tensor, which is in the caches. */
+static void read_loss(struct pb_torch *t, struct _object *args)
 {
     const struct pb_py *py = &t->self->py;
     struct _object *outputs = py->PyTuple_Size(args) > 0 ? py->PyTuple_GetItem(args, 0) : NULL;
@@ -60,32 +53,38 @@ static void note_loss(struct pb_torch *t, struct _object *args)
                                ? py->PyTuple_GetItem(outputs, 0) : NULL;
 
     py->PyErr_Clear();
-    /* Again within one step: a closure that is called several times, each time for itself. */
-    if (t->optimizer_began_ns && t->sums.backwards > t->step_backwards)
-        t->loss.done = true;
+    /* A second backward within step(): a closure that is called again, each time for itself. */
+    if (t->optimizers.began_ns && t->steps.sums.backwards > t->optimizers.backwards_before)
+        t->loss.current.done = true;
     if (loss)
         pb_torch_loss_add(t, loss);
 }
 
-static void passed(struct pb_torch *t, uint64_t began, uint64_t now, uint64_t inside,
-                   int64_t bytes, int span)
+/* A pass has ended well. */
+static void count_pass(struct pb_torch *t, struct pb_torch_stage *stage)
 {
-    t->sums.backwards++;
-    if (t->tracing && t->last_root)
-        pb_torch_trace(t, t->last_root, t->stage_backward, t->operation_backward, began, now,
-                       inside, bytes, span);
+    const struct pb_torch_module *m = t->backward.model;
+
+    t->steps.sums.backwards++;
+    if (t->tracing && m) {
+        stage->name = m->name;
+        stage->type = m->type;
+        stage->label = m->label;
+        pb_torch_trace_stage(t, stage);
+    }
     /* If it was scaled, that will be seen before the step. */
-    pb_cuda_arrived(&t->cuda, &t->unscale, true);
-    t->unscale = (struct pb_cuda_value){0};
-    pb_torch_feed_backward(t);
-    pb_torch_steps_are_here(t);
-    pb_torch_hand_passed(t, now);
+    pb_cuda_arrived(&t->cuda, &t->norm.unscale, true);
+    t->norm.unscale = (struct pb_cuda_value){0};
+    pb_torch_loaders_backward(t);
+    pb_torch_steps_claim_thread(t);
+    pb_torch_manual_after_backward(t, stage->ended_ns);
 }
 
-static struct _object *call(const struct pb_torch *t, struct _object *args, struct _object *kwargs)
+static struct _object *call_original(const struct pb_torch *t, struct _object *args,
+                                     struct _object *kwargs)
 {
     const struct pb_py *py = &t->self->py;
-    struct _object *original = t->run_backward, *result;
+    struct _object *original = t->backward.run, *result;
 
     py->Py_IncRef(original);
     result = py->PyObject_Call(original, args, kwargs);
@@ -93,50 +92,58 @@ static struct _object *call(const struct pb_torch *t, struct _object *args, stru
     return result;
 }
 
-/* A pass that counts. */
-static struct _object *watch(struct pb_torch *t, struct _object *args, struct _object *kwargs)
+/* A pass that is part of a step. */
+static struct _object *run_counted(struct pb_torch *t, struct _object *args, struct _object *kwargs)
 {
+    struct pb_progress_thread *progress = pb_progress_thread(t->self);
+    struct pb_progress_before before;
+    struct pb_torch_stage stage = {.stage = t->trace.backward,
+                                   .operation = t->trace.backward_operation,
+                                   .inside_ns = UINT64_MAX, .span = -1};
     struct _object *result;
-    uint64_t began, now, inside = UINT64_MAX;
-    int64_t bytes;
-    bool noted;
-    int span;
+    bool split;
 
-    pb_torch_hand_backward(t);
+    pb_torch_steps_trains(t);
+    pb_torch_manual_before_backward(t);
     if (t->on)
-        note_loss(t, args);
-    span = t->on && t->tracing ? pb_torch_span_begins(t) : -1;
-    noted = t->ranging && t->on && pb_grad_pass_begins(t);
-    bytes = pb_alloc_bytes(&t->alloc);
-    began = pb_clock_ns();
-    begins(t, began);
-    result = call(t, args, kwargs);
-    now = pb_clock_ns();
-    ends(t, now, result != NULL);
-    if (noted)
-        inside = pb_grad_pass_ends(t, result != NULL);
+        read_loss(t, args);
+    if (t->on && t->tracing)
+        stage.span = pb_torch_span_begin(t);
+    split = t->splitting && t->on && pb_grad_pass_begins(t);
+    stage.bytes_before = pb_torch_memory_bytes(&t->memory);
+    stage.began_ns = pb_clock_ns();
+    begin_pass(t, stage.began_ns);
+    before = pb_progress_begin(progress, PB_PHASE_BACKWARD, stage.began_ns);
+    result = call_original(t, args, kwargs);
+    pb_progress_end(progress, &before);
+    stage.ended_ns = pb_clock_ns();
+    end_pass(t, stage.ended_ns, result != NULL);
+    if (split)
+        stage.inside_ns = pb_grad_pass_ends(t, result != NULL);
     if (result) {
-        if (!t->engine_runs)
-            pb_chores_add(t->self, PB_CHORE_COLLECT); /* grad.h has waited for it */
-        t->engine_runs = true;
+        if (!t->backward.engine_ran)
+            pb_gil_task_add(t->self, PB_GIL_TASK_COLLECT); /* grad.h has waited for it */
+        t->backward.engine_ran = true;
         if (t->on)
-            passed(t, began, now, inside, bytes, span);
+            count_pass(t, &stage);
     } else if (t->on) {
-        pb_torch_oom_check(t, NULL, began);
+        pb_torch_oom_check(t, NULL, stage.began_ns);
     }
+    pb_torch_optimizers_pass_ended(t, result ? stage.ended_ns : 0);
     return result;
 }
 
+/* run_backward of our engine. */
 static struct _object *run(struct _object *unused, struct _object *args, struct _object *kwargs)
 {
     struct pb_torch *t = pb_torch_state(pb_self());
 
     (void)unused;
     pb_grad_pass_disturbed(t);
-    /* One inside of another, as with checkpoints of the older kind, is part of that one's time. */
+    /* A pass inside of another, as with checkpoints of the older kind, is part of that. */
     if (t->on && accumulates(t, kwargs) && !pb_torch_in_pass(t))
-        return watch(t, args, kwargs);
-    return call(t, args, kwargs);
+        return run_counted(t, args, kwargs);
+    return call_original(t, args, kwargs);
 }
 
 /* Python keeps a pointer to it. */
@@ -162,39 +169,67 @@ static struct _object *make_proxy(const struct pb_py *py, struct _object *engine
     return proxy;
 }
 
+static int rank_of(const struct pb_torch_module *m)
+{
+    return m->has_children ? 2 : m->has_parameters ? 1 : 0;
+}
+
+/*
+ * A pass goes by the name of the model: not by that of a loss after it, nor by that of a module
+ * which has no part in it, being called without gradients.
+ */
+void pb_torch_backward_choose_model(struct pb_torch *t, struct pb_torch_module *m, bool training)
+{
+    struct pb_torch_backward *b = &t->backward;
+
+    if (b->model && !b->model_is_old && (!training || rank_of(m) < rank_of(b->model)))
+        return;
+    b->model = m;
+    b->model_is_old = !training;
+}
+
+/* The original engine and ours, made once. */
+static void find_engine(struct pb_torch *t)
+{
+    const struct pb_py *py = &t->self->py;
+    struct pb_torch_backward *b = &t->backward;
+    struct _object *module = pb_collect_module(t->self, "torch.autograd.variable");
+
+    if (!b->variable_type)
+        b->variable_type = module ? py->PyObject_GetAttrString(module, "Variable") : NULL;
+    if (!b->engine && b->variable_type)
+        b->engine = py->PyObject_GetAttrString(b->variable_type, "_execution_engine");
+    if (!b->run)
+        b->run = b->engine ? py->PyObject_GetAttrString(b->engine, "run_backward") : NULL;
+    if (!b->proxy)
+        b->proxy = b->run ? make_proxy(py, b->engine) : NULL;
+    py->PyErr_Clear();
+    py->Py_DecRef(module);
+}
+
 int pb_torch_backward_enter(struct pb_torch *t, struct pb_err *err)
 {
     const struct pb_py *py = &t->self->py;
-    struct _object *module = pb_collect_module(t->self, "torch.autograd.variable");
+    struct pb_torch_backward *b = &t->backward;
 
-    if (!t->variable)
-        t->variable = module ? py->PyObject_GetAttrString(module, "Variable") : NULL;
-    if (!t->engine)
-        t->engine = t->variable ? py->PyObject_GetAttrString(t->variable, "_execution_engine")
-                                : NULL;
-    if (!t->run_backward)
-        t->run_backward = t->engine ? py->PyObject_GetAttrString(t->engine, "run_backward") : NULL;
-    if (!t->proxy)
-        t->proxy = t->run_backward ? make_proxy(py, t->engine) : NULL;
-    t->engine_in = t->proxy && py->PyObject_SetAttrString(t->variable, "_execution_engine",
-                                                          t->proxy) == 0;
+    find_engine(t);
+    b->installed = b->proxy && py->PyObject_SetAttrString(b->variable_type, "_execution_engine",
+                                                          b->proxy) == 0;
     py->PyErr_Clear();
-    py->Py_DecRef(module);
-    if (t->engine_in)
-        return 0;
-    return pb_err_set(err, PB_FAIL, "autograd's engine was not found");
+    return b->installed ? 0 : pb_err_set(err, PB_FAIL, "autograd's engine was not found");
 }
 
 void pb_torch_backward_leave(struct pb_torch *t)
 {
     const struct pb_py *py = &t->self->py;
-    struct _object *now = t->engine_in ? py->PyObject_GetAttrString(t->variable,
-                                                                    "_execution_engine") : NULL;
+    struct pb_torch_backward *b = &t->backward;
+    struct _object *now = NULL;
 
-    /* The proxy and what it calls stay: a backward may be under way. */
-    if (now && now == t->proxy)
-        py->PyObject_SetAttrString(t->variable, "_execution_engine", t->engine);
+    if (b->installed)
+        now = py->PyObject_GetAttrString(b->variable_type, "_execution_engine");
+    if (now && now == b->proxy)
+        py->PyObject_SetAttrString(b->variable_type, "_execution_engine", b->engine);
     py->PyErr_Clear();
     py->Py_DecRef(now);
-    t->engine_in = false;
+    b->installed = false;
 }

@@ -1,26 +1,19 @@
-/* What runs at each call of a module, and rows of python.torch_trace. */
-#include <pthread.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "agent/collect/torch/calls.h"
 
-#include "agent/arch/symver.h"
+#include <string.h>
+
 #include "agent/arch/ticks.h"
-#include "agent/collect/collect.h"
-#include "agent/collect/torch/events.h"
 #include "agent/collect/torch/grad.h"
 #include "agent/collect/torch/torch.h"
-#include "base/clock.h"
-#include "store/tables/table.h"
 
-/* One call in so many has its own cost taken, with two more looks at the clock. */
+/* One call in so many has its own cost measured, with two more readings of the clock. */
 #define COST_EVERY 64
-/* What the two looks at the clock do not see: the slot's call and return. */
+/* Cost that those two readings do not see: the slot's call and return. */
 #define AROUND_NS 10.0
-/* So long after it began a call gets its row, whether the others of its step are over or not. */
-#define NOTES_NS 5000000u
+/* An ended call waits no longer than this for its row. */
+#define FLUSH_NS 5000000u
 
-/* The state once more, where it is found at once. */
+/* The state once more: pb_torch_on_call gets no argument for it. */
 static struct pb_torch *here;
 
 void pb_torch_calls_enter(struct pb_torch *t)
@@ -33,430 +26,328 @@ static inline struct pb_torch *state(void)
     return __atomic_load_n(&here, __ATOMIC_RELAXED);
 }
 
-static void give_back(struct pb_torch_thread *th)
-{
-    th->top = NULL;
-    th->depth = th->fetching = 0;
-    th->serving = th->tracing = false;
-    th->taken = false;
-}
-
-/* A thread that ends gives its place back. Its number may be another one's soon. */
-static void thread_ends(void *thread)
-{
-    pthread_t self = pthread_self();
-
-    atomic_compare_exchange_strong(&state()->caller, &self, (pthread_t)0);
-    give_back(thread);
-}
-
-static struct pb_torch_thread *new_thread(struct pb_torch *t)
-{
-    if (!t->has_key)
-        t->has_key = pthread_key_create(&t->key, thread_ends) == 0;
-    for (int i = 0; t->has_key && i < PB_TORCH_THREADS; i++) {
-        struct pb_torch_thread *th = &t->threads[i];
-
-        if (atomic_exchange(&th->taken, true))
-            continue;
-        if (pthread_setspecific(t->key, th) == 0) {
-            th->tid = syscall(SYS_gettid);
-            return th;
-        }
-        th->taken = false;
-        break;
-    }
-    return NULL;
-}
-
-/* Of one that did not make the last call. */
-static __attribute__((noinline)) struct pb_torch_thread *other_thread(struct pb_torch *t)
-{
-    struct pb_torch_thread *th = t->has_key ? pthread_getspecific(t->key) : NULL;
-
-    if (!th)
-        th = new_thread(t);
-    if (th) {
-        t->caller = pthread_self();
-        t->called = th;
-    }
-    return th;
-}
-
-/* Mostly one thread makes all calls. */
-static inline struct pb_torch_thread *this_thread(struct pb_torch *t)
-{
-    pthread_t caller = atomic_load_explicit(&t->caller, memory_order_relaxed);
-
-    return pthread_equal(caller, pthread_self()) ? t->called : other_thread(t);
-}
-
-struct pb_torch_thread *pb_torch_thread(struct pb_torch *t)
-{
-    return this_thread(t);
-}
-
-void pb_torch_threads_forked(struct pb_torch *t)
-{
-    struct pb_torch_thread *own = t->has_key ? pthread_getspecific(t->key) : NULL;
-
-    for (int i = 0; i < PB_TORCH_THREADS; i++)
-        if (&t->threads[i] != own)
-            give_back(&t->threads[i]);
-    t->caller = (pthread_t)0;
-}
-
-int pb_torch_span_begins(struct pb_torch *t)
-{
-    return t->timing ? pb_cuda_span_begin(&t->cuda, &t->self->py) : -1;
-}
-
-/* The row waits until the GPU has come that far. */
-static bool hold(struct pb_torch *t, struct pb_torch_row *r, int span)
-{
-    const struct pb_cuda_span *s;
-
-    if (span < 0 || !t->timing)
-        return false;
-    pb_cuda_span_end(&t->cuda, &t->self->py, span);
-    s = &t->cuda.spans[span];
-    if (!t->on || (unsigned)span >= t->cuda.nspans || !s->ended)
-        return false;
-    pb_torch_hold(t, r, s->from, s->to, &t->spans_held);
-    return true;
-}
-
-static double ms_less(uint64_t ns, uint64_t inside_ns)
+static double own_ms(uint64_t ns, uint64_t inside_ns)
 {
     return ns > inside_ns ? (double)(ns - inside_ns) / 1e6 : 0;
 }
 
-void pb_torch_trace(struct pb_torch *t, const struct pb_torch_module *names, uint32_t stage,
-                    uint32_t operation, uint64_t began_ns, uint64_t ended_ns, uint64_t inside_ns,
-                    int64_t bytes_before, int span)
-{
-    const struct pb_torch_thread *th = this_thread(t);
-    int64_t bytes = pb_alloc_bytes(&t->alloc);
-    struct pb_torch_row r = {
-        .name = names->name, .type = names->type, .stage = stage, .operation = operation,
-        .began_ns = began_ns, .ended_ns = ended_ns, .gpu_ms = pb_null_real(), .bytes = bytes,
-        .delta = pb_torch_delta(bytes_before, bytes),
-        .self_ms = inside_ns != UINT64_MAX ? ms_less(ended_ns - began_ns, inside_ns)
-                                           : pb_null_real(),
-        .root = names->label, .phase = t->phase_train, .tid = th ? th->tid : PB_NULL_INT};
-
-    t->sums.rows++;
-    if (!hold(t, &r, span))
-        pb_torch_put(t, &r);
-}
-
-/* A call begins: what its thread has in tensors. */
 static inline void memory_before(const struct pb_torch *t, const struct pb_torch_thread *th,
                                  struct pb_torch_call *c)
 {
-    c->device = t->alloc.device;
+    c->device = t->memory.device;
     c->bytes = th->bytes[c->device];
 }
 
-/* And at its end, as it goes into the row. */
 static inline void memory_after(const struct pb_torch *t, const struct pb_torch_thread *th,
-                                const struct pb_torch_call *c, struct pb_torch_note *n)
+                                const struct pb_torch_call *c, struct pb_torch_ended *e)
 {
-    int64_t bytes = pb_alloc_bytes(&t->alloc), delta = th->bytes[c->device] - c->bytes;
-    bool known = bytes != PB_ALLOC_UNKNOWN && c->device == t->alloc.device;
+    int64_t bytes = pb_torch_memory_bytes(&t->memory), delta = th->bytes[c->device] - c->bytes;
+    bool known = bytes != PB_TORCH_UNKNOWN && c->device == t->memory.device;
 
-    n->bytes = bytes;
-    n->delta = known ? delta : PB_ALLOC_UNKNOWN;
-    n->own_mb = known ? (float)((double)(delta - c->inner) / PB_TORCH_MB) : 0;
+    e->bytes = bytes;
+    e->delta = known ? delta : PB_TORCH_UNKNOWN;
+    e->own_mb = known ? (float)((double)(delta - c->inner_bytes) / PB_TORCH_MB) : 0;
     if (c->outer)
-        c->outer->inner += delta;
+        c->outer->inner_bytes += delta;
 }
 
-static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torch_note *n)
+static struct pb_torch_row row_of(const struct pb_torch *t, const struct pb_torch_ended *e)
 {
-    const struct pb_torch_module *m = n->module;
+    const struct pb_torch_module *m = e->module;
 
     return (struct pb_torch_row){
-        .name = m->name, .type = m->type, .stage = t->stage_forward, .operation = m->operation,
-        .began_ns = n->began, .ended_ns = n->ended, .gpu_ms = pb_null_real(), .bytes = n->bytes,
-        .delta = n->delta, .self_ms = ms_less(n->ended - n->began, n->inside),
-        .root = n->thread->root, .phase = n->thread->phase, .tid = n->thread->tid,
-        .thread = n->thread};
+        .name = m->name, .type = m->type, .stage = t->trace.forward, .operation = m->operation,
+        .began_ns = e->began, .ended_ns = e->ended, .gpu_ms = pb_null_real(), .bytes = e->bytes,
+        .delta = e->delta, .self_ms = own_ms(e->ended - e->began, e->inside),
+        .root = e->thread->root, .phase = e->thread->phase, .tid = e->thread->tid,
+        .thread = e->thread};
 }
 
-/* What the clock said some ticks ago. Counters of two processors may differ by a little. */
-static uint64_t clock_then(const struct pb_torch *t, uint64_t now, uint64_t ticks_now,
-                           uint64_t ticks)
+/* The clock at an earlier tick. Counters of two processors may differ by a little. */
+static uint64_t clock_at(const struct pb_torch *t, uint64_t now, uint64_t ticks_now,
+                         uint64_t ticks)
 {
-    return ticks < ticks_now ? now - (uint64_t)((double)(ticks_now - ticks) * t->ns_per_tick)
+    return ticks < ticks_now ? now - (uint64_t)((double)(ticks_now - ticks) * t->clock.ns_per_tick)
                              : now;
-}
-
-static struct pb_torch_row row_of_note(const struct pb_torch *t, const struct pb_torch_note *n,
-                                       uint64_t now, uint64_t ticks)
-{
-    struct pb_torch_row r = row_of(t, n);
-
-    if (t->notes_tick) {
-        r.began_ns = clock_then(t, now, ticks, n->began);
-        r.ended_ns = clock_then(t, now, ticks, n->ended);
-        r.self_ms *= t->ns_per_tick;
-    }
-    return r;
 }
 
 /*
  * A row goes to as many pages as the table has columns. Many at once cost little more than one: the
  * pages are all in the caches after the first.
  */
-void pb_torch_notes_write(struct pb_torch *t)
+void pb_torch_calls_flush(struct pb_torch *t)
 {
-    uint64_t now = pb_clock_ns(), ticks = t->notes_tick ? pb_ticks() : 0;
-    uint32_t n = t->nnotes;
+    bool in_ticks = t->calls.ended_in_ticks;
+    uint64_t now = pb_clock_ns(), ticks = in_ticks ? pb_ticks() : 0;
+    uint32_t n = t->calls.nended;
 
-    t->nnotes = 0;
-    t->sums.rows += n;
+    t->calls.nended = 0;
+    t->steps.sums.rows += n;
     for (uint32_t i = 0; i < n; i++) {
-        struct pb_torch_row r = row_of_note(t, &t->notes[i], now, ticks);
+        const struct pb_torch_ended *e = &t->ended_calls[i];
+        struct pb_torch_row r = row_of(t, e);
 
-        t->notes[i].module->own_mb = t->notes[i].own_mb;
-        pb_torch_put(t, &r);
+        if (in_ticks) {
+            r.began_ns = clock_at(t, now, ticks, e->began);
+            r.ended_ns = clock_at(t, now, ticks, e->ended);
+            r.self_ms *= t->clock.ns_per_tick;
+        }
+        e->module->own_mb = e->own_mb;
+        pb_torch_trace_append(t, &r);
     }
-    t->sums.own_ns += pb_clock_ns() - now;
+    pb_torch_add_own_time(t, now);
 }
 
-static void note(struct pb_torch *t, const struct pb_torch_note *n, bool tick)
+/* Keeps an ended call for the next flush. */
+static void keep(struct pb_torch *t, const struct pb_torch_ended *e, bool in_ticks)
 {
     uint64_t age;
 
-    if (__builtin_expect(t->notes_tick != tick, 0)) {
-        if (t->nnotes)
-            pb_torch_notes_write(t);
-        t->notes_tick = tick;
+    if (__builtin_expect(t->calls.ended_in_ticks != in_ticks, 0)) {
+        if (t->calls.nended)
+            pb_torch_calls_flush(t);
+        t->calls.ended_in_ticks = in_ticks;
     }
-    t->notes[t->nnotes++] = *n;
-    age = n->ended - t->notes[0].began;
-    if (t->nnotes == PB_TORCH_NOTES ||
-        (tick ? (double)age * t->ns_per_tick : (double)age) > NOTES_NS)
-        pb_torch_notes_write(t);
+    t->ended_calls[t->calls.nended++] = *e;
+    age = e->ended - t->ended_calls[0].began;
+    if (t->calls.nended == PB_TORCH_ENDED ||
+        (in_ticks ? (double)age * t->clock.ns_per_tick : (double)age) > FLUSH_NS)
+        pb_torch_calls_flush(t);
 }
 
 static void record(struct pb_torch *t, struct pb_torch_thread *th, const struct pb_torch_call *c,
                    uint64_t now, bool failed)
 {
-    struct pb_torch_note n = {
+    struct pb_torch_ended e = {
         .began = c->began_ns, .ended = now, .module = c->module, .thread = th,
-        .inside = c->inside_ns + (uint64_t)((double)c->inside_ticks * t->ns_per_tick)};
+        .inside = c->inner_ns + (uint64_t)((double)c->inner_ticks * t->clock.ns_per_tick)};
     struct pb_torch_row r;
 
-    memory_after(t, th, c, &n);
+    memory_after(t, th, c, &e);
     if (__builtin_expect(!t->timing || failed, 1)) {
-        note(t, &n, false);
+        keep(t, &e, false);
         return;
     }
-    c->module->own_mb = n.own_mb;
-    r = row_of(t, &n);
-    t->sums.rows++;
-    if (!hold(t, &r, c->span))
-        pb_torch_put(t, &r);
+    c->module->own_mb = e.own_mb;
+    r = row_of(t, &e);
+    t->steps.sums.rows++;
+    pb_torch_trace_append_span(t, &r, c->span);
 }
 
-static int rank_of(const struct pb_torch_module *m)
-{
-    return m->has_children ? 2 : m->has_parameters ? 1 : 0;
-}
-
-/*
- * A backward pass goes by the name of the model: not by that of a loss after it, nor by that of one
- * which has no part in it, being called without gradients.
- */
-static void name_pass(struct pb_torch *t, struct pb_torch_module *m, bool training)
-{
-    if (t->last_root && !t->root_is_old &&
-        (!training || rank_of(m) < rank_of(t->last_root)))
-        return;
-    t->last_root = m;
-    t->root_is_old = !training;
-}
-
-/* The outermost call of its thread, in a step. */
+/* The outermost call of its thread. */
 struct root {
     struct pb_torch_part part;
-    bool counts;   /* else its time is another part's */
+    bool counts; /* its time is a part of the step; else it is inside of another part */
     bool training;
+    struct pb_progress_before before;
 };
 
 /* Nothing trains: the call is a step, also where other threads make such calls meanwhile. */
-static void serve(struct pb_torch *t, struct pb_torch_thread *th)
+static void begin_serving(struct pb_torch *t, struct pb_torch_thread *th)
 {
-    if (t->serving++) {
-        if (t->nnotes)
-            pb_torch_notes_write(t);
-        t->step++;
-        t->seq = 0;
+    if (t->steps.serving++) {
+        if (t->calls.nended)
+            pb_torch_calls_flush(t);
+        pb_torch_steps_set(t, t->steps.number + 1);
     }
     th->serving = true;
-    th->step = t->step;
-    th->seq = t->seq;
+    th->step = t->steps.number;
+    th->seq = t->steps.seq;
+    th->progress->step = th->step;
 }
 
 /* Its rows are written. */
-static void served(struct pb_torch *t, struct pb_torch_thread *th)
+static void end_serving(struct pb_torch *t, struct pb_torch_thread *th)
 {
     th->serving = false;
-    if (t->serving)
-        t->serving--;
-    if (th->step == t->step)
-        t->seq = th->seq;
+    th->progress->step = PB_NULL_INT;
+    if (t->steps.serving)
+        t->steps.serving--;
+    if (th->step == t->steps.number)
+        t->steps.seq = th->seq;
 }
 
-static void root_begins(struct pb_torch *t, struct pb_torch_thread *th, struct _object *object,
-                        struct pb_torch_module *m, struct root *root)
+static void begin_root(struct pb_torch *t, struct pb_torch_thread *th, struct _object *object,
+                       struct pb_torch_module *m, struct root *root)
 {
     uint64_t began = pb_clock_ns();
-    bool in_pass = t->passes && pb_torch_in_pass(t);
+    bool in_pass = t->backward.passes && pb_torch_in_pass(t);
 
-    /* What a checkpoint computes again is backward's time, what makes a sample that of the data. */
-    root->counts = !th->fetching && !in_pass && pb_torch_makes_steps(t);
+    /* What a checkpoint computes again is backward's time, what makes a sample is the data's. */
+    root->counts = !th->fetching && !in_pass && pb_torch_steps_is_thread(t);
     root->training = in_pass || (!th->fetching && pb_torch_is_training(t, object));
-    th->phase = th->fetching ? t->phase_data : root->training ? t->phase_train : t->phase_eval;
-    if (in_pass && t->last_root)
-        m = t->last_root;
-    th->root = m && t->on ? pb_torch_label(t, m) : PB_NULL_NAME;
-    if (root->counts && t->on && !t->optimizer_seen && !t->hand.ends && !t->has_step_thread)
-        serve(t, th);
-    t->sums.own_ns += pb_clock_ns() - began;
+    th->phase = th->fetching     ? t->trace.data
+                : root->training ? t->trace.train
+                                 : t->trace.eval;
+    if (in_pass && t->backward.model)
+        m = t->backward.model;
+    th->root = m && t->on ? pb_torch_module_label(t, m) : PB_NULL_NAME;
+    if (root->counts && t->on && !t->optimizers.seen && !t->manual.ends && !t->steps.has_thread)
+        begin_serving(t, th);
+    root->before = pb_progress_begin(th->progress,
+                                     th->fetching     ? PB_PHASE_DATA
+                                     : in_pass        ? PB_PHASE_BACKWARD
+                                     : root->training ? PB_PHASE_FORWARD
+                                                      : PB_PHASE_EVAL,
+                                     began);
+    pb_torch_add_own_time(t, began);
 }
 
-static void root_ended(struct pb_torch *t, const struct pb_torch_call *c, const struct root *root,
-                       uint64_t now, bool failed)
+static void end_root(struct pb_torch *t, const struct pb_torch_call *c, const struct root *root,
+                     uint64_t now, bool failed)
 {
     uint64_t began = pb_clock_ns(), own;
 
     if (!root->counts)
         return;
-    own = pb_torch_part_ends(t, &root->part, now);
+    own = pb_torch_part_end(t, &root->part, now);
     if (!failed)
-        pb_torch_feed_forward(t, root->training, c->module->has_children, own);
-    else if (t->training)
-        t->sums.forward_ns += own;
-    name_pass(t, c->module, root->training);
-    pb_torch_own(t, began);
-    if (!failed && c->module->has_children && !t->optimizer_seen && !t->hand.ends &&
-        !t->hand.pending)
-        pb_torch_forward_counts(t, root->training);
+        pb_torch_loaders_forward(t, root->training, c->module->has_children, own);
+    else if (t->loaders.training)
+        t->steps.sums.forward_ns += own;
+    pb_torch_backward_choose_model(t, c->module, root->training);
+    pb_torch_add_own_time(t, began);
+    if (!failed && c->module->has_children && !t->optimizers.seen && !t->manual.ends &&
+        !t->manual.pending)
+        pb_torch_steps_end_forward(t, root->training);
 }
 
-static __attribute__((noinline)) void begin_more(struct pb_torch *t, struct pb_torch_call *call,
-                                                 struct _object *object)
+static __attribute__((noinline)) void begin_slowly(struct pb_torch *t, struct pb_torch_call *call,
+                                                   struct _object *object)
 {
     uint64_t began = pb_clock_ns();
 
     if (!call->module)
         call->module = pb_torch_module_meet(t, object, call->outer);
     if (t->on && t->timing)
-        call->span = pb_torch_span_begins(t);
-    t->sums.own_ns += pb_clock_ns() - began;
+        call->span = pb_torch_span_begin(t);
+    pb_torch_add_own_time(t, began);
 }
 
-static struct _object *watched(struct pb_torch *t, struct pb_torch_thread *th,
-                               struct _object *object, struct _object *args,
-                               struct _object *kwargs)
+/* Whether the call's module still has its entry: it may have been deleted meanwhile. */
+static bool is_valid(const struct pb_torch *t, const struct pb_torch_call *c,
+                     const struct _object *object)
 {
-    struct pb_torch_call call = {.outer = th->top, .depth = th->depth, .changes = t->changes,
-                                 .span = -1, .number = UINT64_MAX};
-    bool tracing = th->depth ? th->tracing : t->tracing, timed;
-    bool taken = tracing && t->calls++ % COST_EVERY == 0;
-    uint64_t entered = taken ? pb_clock_ns() : 0, now;
+    return c->module && (c->changes == t->modules.changes || c->module->object == object);
+}
+
+/* Everything after the module has returned. began_ns 0: the cost of this call is not measured. */
+static void end_call(struct pb_torch *t, struct pb_torch_thread *th, struct pb_torch_call *call,
+                     const struct root *root, uint64_t now, bool failed, bool traced,
+                     uint64_t cost_ns)
+{
+    if (traced && th->tracing) {
+        bool timed = t->timing;
+
+        record(t, th, call, now, failed);
+        if (__builtin_expect(t->splitting && call->number != UINT64_MAX, 0))
+            pb_grad_call_ends(t, call, now, failed);
+        if (timed)
+            pb_torch_add_own_time(t, now);
+        else if (cost_ns)
+            pb_torch_budget_add_call(&t->budget,
+                                     AROUND_NS + (double)(cost_ns + pb_clock_ns() - now));
+    }
+    if (th->depth > 0)
+        return;
+    if (t->on && t->calls.nended)
+        pb_torch_calls_flush(t);
+    if (th->serving)
+        end_serving(t, th);
+    if (t->on)
+        end_root(t, call, root, now, failed);
+}
+
+/* A call of a root, or any call in a step in which more than the time is recorded. */
+static struct _object *call_recorded(struct pb_torch *t, struct pb_torch_thread *th,
+                                     struct _object *object, struct _object *args,
+                                     struct _object *kwargs)
+{
+    struct pb_torch_call call = {.outer = th->top, .depth = th->depth,
+                                 .changes = t->modules.changes, .span = -1,
+                                 .number = UINT64_MAX};
+    bool traced = th->depth ? th->tracing : t->tracing;
+    bool measured = traced && t->calls.count++ % COST_EVERY == 0;
+    uint64_t entered = measured ? pb_clock_ns() : 0, now;
     struct root root = {.counts = false};
+    uint32_t module_before;
     struct _object *result;
 
-    if (__builtin_expect(t->listener && th->depth == 0, 0))
-        pb_torch_tell(t, PB_TORCH_EVENT_CALL);
+    if (__builtin_expect(t->events.listener && th->depth == 0, 0))
+        pb_torch_notify(t, PB_TORCH_EVENT_CALL);
     call.module = pb_torch_module_called(t, object);
-    if (__builtin_expect(!call.module || (tracing && t->timing), 0)) {
-        begin_more(t, &call, object);
-        taken = false;
+    if (__builtin_expect(!call.module || (traced && t->timing), 0)) {
+        begin_slowly(t, &call, object);
+        measured = false;
     }
-    timed = t->timing;
-    if (__builtin_expect(t->ranging, 0))
+    if (__builtin_expect(t->splitting, 0))
         call.number = pb_grad_state(t->self)->next_number();
     if (call.depth == 0) {
-        th->tracing = tracing;
-        root_begins(t, th, object, call.module, &root);
+        th->tracing = traced;
+        begin_root(t, th, object, call.module, &root);
     }
     th->top = &call;
     th->depth++;
     memory_before(t, th, &call);
+    module_before = pb_progress_module(th->progress, call.module ? call.module->shown : 0);
     call.began_ns = pb_clock_ns();
     if (root.counts)
-        pb_torch_part_begins(t, &root.part, call.began_ns);
-    result = t->call_was(object, args, kwargs);
+        pb_torch_part_begin(t, &root.part, call.began_ns);
+    result = t->calls.original(object, args, kwargs);
     now = pb_clock_ns();
     th->top = call.outer;
     th->depth = call.depth;
+    pb_progress_module(th->progress, module_before);
+    if (call.depth == 0)
+        pb_progress_end(th->progress, &root.before);
     if (call.outer)
-        call.outer->inside_ns += now - call.began_ns;
+        call.outer->inner_ns += now - call.began_ns;
     if (__builtin_expect(!result, 0) && t->on)
         pb_torch_oom_check(t, &call, call.began_ns);
-    /* The entry may have been given to another module meanwhile, or the collector have left. */
-    if (!t->on || !call.module ||
-        (call.changes != t->changes && call.module->object != object)) {
-        if (th->depth == 0 && th->serving)
-            served(t, th);
-        return result;
-    }
-    if (tracing && th->tracing) {
-        record(t, th, &call, now, !result);
-        if (__builtin_expect(t->ranging && call.number != UINT64_MAX, 0))
-            pb_grad_call_ends(t, &call, now, !result);
-        if (timed)
-            t->sums.own_ns += pb_clock_ns() - now;
-        else if (taken)
-            pb_torch_take_call(t, AROUND_NS + (double)(call.began_ns - entered +
-                                                       pb_clock_ns() - now));
-    }
-    if (th->depth == 0 && t->on && t->nnotes)
-        pb_torch_notes_write(t);
-    if (th->depth == 0 && th->serving)
-        served(t, th);
-    if (th->depth == 0 && t->on)
-        root_ended(t, &call, &root, now, !result);
+    if (t->on && is_valid(t, &call, object))
+        end_call(t, th, &call, &root, now, !result, traced,
+                 measured ? call.began_ns - entered : 0);
+    else if (th->depth == 0 && th->serving)
+        end_serving(t, th);
     return result;
 }
 
-/* A call within another one, in a step in which nothing is looked at but the time. */
-static struct _object *noted(struct pb_torch *t, struct pb_torch_thread *th, uint64_t entered,
-                             struct pb_torch_module *module, struct _object *object,
-                             struct _object *args, struct _object *kwargs)
+/* A call inside of another one, in a step in which nothing but time and memory is recorded. */
+static struct _object *call_timed(struct pb_torch *t, struct pb_torch_thread *th, uint64_t entered,
+                                  struct pb_torch_module *module, struct _object *object,
+                                  struct _object *args, struct _object *kwargs)
 {
     struct pb_torch_call call = {.outer = th->top, .module = module, .depth = th->depth,
-                                 .changes = t->changes, .span = -1, .number = UINT64_MAX};
-    struct pb_torch_note n = {.module = module, .thread = th};
+                                 .changes = t->modules.changes, .span = -1,
+                                 .number = UINT64_MAX};
+    struct pb_torch_ended e = {.module = module, .thread = th};
+    uint32_t module_before = pb_progress_module(th->progress, module->shown);
     struct _object *result;
 
     memory_before(t, th, &call);
-    n.began = pb_ticks();
+    e.began = pb_ticks();
     th->top = &call;
     th->depth++;
-    result = t->call_was(object, args, kwargs);
-    n.ended = pb_ticks();
+    result = t->calls.original(object, args, kwargs);
+    e.ended = pb_ticks();
+    pb_progress_module(th->progress, module_before);
     th->top = call.outer;
     th->depth = call.depth;
-    call.outer->inside_ticks += n.ended - n.began;
+    call.outer->inner_ticks += e.ended - e.began;
     if (__builtin_expect(!result, 0) && t->on)
-        pb_torch_oom_check(t, &call, clock_then(t, pb_clock_ns(), n.ended, n.began));
-    if (!t->on || !th->tracing || (call.changes != t->changes && module->object != object))
+        pb_torch_oom_check(t, &call, clock_at(t, pb_clock_ns(), e.ended, e.began));
+    if (!t->on || !th->tracing || !is_valid(t, &call, object))
         return result;
-    n.inside = call.inside_ticks;
-    if (__builtin_expect(call.inside_ns != 0, 0))
-        n.inside += (uint64_t)((double)call.inside_ns / t->ns_per_tick);
-    memory_after(t, th, &call, &n);
-    note(t, &n, true);
-    t->calls++;
+    e.inside = call.inner_ticks;
+    if (__builtin_expect(call.inner_ns != 0, 0))
+        e.inside += (uint64_t)((double)call.inner_ns / t->clock.ns_per_tick);
+    memory_after(t, th, &call, &e);
+    keep(t, &e, true);
+    t->calls.count++;
     if (__builtin_expect(entered != 0, 0))
-        pb_torch_take_call(t, AROUND_NS + (double)(n.began - entered + pb_ticks() - n.ended) *
-                                              t->ns_per_tick);
+        pb_torch_budget_add_call(&t->budget,
+                                 AROUND_NS + (double)(e.began - entered + pb_ticks() - e.ended) *
+                                                 t->clock.ns_per_tick);
     return result;
 }
 
@@ -464,18 +355,18 @@ struct _object *pb_torch_on_call(struct _object *object, struct _object *args,
                                  struct _object *kwargs)
 {
     struct pb_torch *t = state();
-    struct pb_torch_thread *th = t->on ? this_thread(t) : NULL;
+    struct pb_torch_thread *th = t->on ? pb_torch_thread(t) : NULL;
 
     if (!th || (th->depth > 0 && !th->tracing))
-        return t->call_was(object, args, kwargs);
-    if (__builtin_expect(t->hand.pending, 0) && th->depth == 0 && !th->fetching)
-        pb_torch_hand_forward(t, object);
-    if (th->top && th->depth > 0 && t->ticking && !t->timing && !t->ranging) {
-        uint64_t entered = t->calls % COST_EVERY == 0 ? pb_ticks() : 0;
+        return t->calls.original(object, args, kwargs);
+    if (__builtin_expect(t->manual.pending, 0) && th->depth == 0 && !th->fetching)
+        pb_torch_manual_before_forward(t, object);
+    if (th->top && th->depth > 0 && t->clock.ticks_usable && !t->timing && !t->splitting) {
+        uint64_t entered = t->calls.count % COST_EVERY == 0 ? pb_ticks() : 0;
         struct pb_torch_module *module = pb_torch_module_called(t, object);
 
         if (module)
-            return noted(t, th, entered, module, object, args, kwargs);
+            return call_timed(t, th, entered, module, object, args, kwargs);
     }
-    return watched(t, th, object, args, kwargs);
+    return call_recorded(t, th, object, args, kwargs);
 }

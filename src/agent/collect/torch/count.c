@@ -1,21 +1,18 @@
 #include "agent/collect/torch/count.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "agent/arch/hidden_return.h"
-#include "agent/arch/symver.h"
-#include "agent/collect/comm/comm.h"
-#include "agent/collect/torch/torch.h"
+#include "agent/collect/native/record.h"
+#include "agent/py/object.h"
 
-/* One for the process, as torch's own list of callbacks is. A call of ours may come at any time. */
+/* One for the process, as torch's own list of callbacks is. A call may come at any time. */
 static struct {
     _Atomic uint64_t events;
-    uint64_t (*add)(struct pb_comm_callback);
-    void (*remove)(uint64_t);
-    uint64_t callback;
-    bool looked_for, in;
+    struct pb_record record;
+    uint64_t callback; /* number in torch */
+    bool installed;
 } count;
 
 void pb_torch_count_event(const void *record, void **ret);
@@ -27,34 +24,18 @@ void pb_torch_count_event(const void *record, void **ret)
 }
 PB_HIDDEN_RETURN(pb_torch_count_start, pb_torch_count_event)
 
-/* Torch calls it whether it is there or not in some versions. */
+/* Some versions of torch call it whether it is there or not. */
 static void event_ended(const void *record, void *context)
 {
     (void)record;
     (void)context;
 }
 
-static bool find_functions(void)
-{
-    void *library;
-
-    if (count.looked_for)
-        return count.add && count.remove;
-    count.looked_for = true;
-    library = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
-    if (!library)
-        return false;
-    count.add = (uint64_t(*)(struct pb_comm_callback))(uintptr_t)dlsym(
-        library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE");
-    count.remove = (void (*)(uint64_t))(uintptr_t)dlsym(library, "_ZN2at14removeCallbackEm");
-    return count.add && count.remove;
-}
-
 /* An operation of our own is seen. */
 static bool passes_test(struct pb_self *self)
 {
     const struct pb_py *py = &self->py;
-    struct _object *empty = pb_torch_attribute(py, "torch", "empty");
+    struct _object *empty = pb_py_attribute(py, "torch", "empty");
 
     py->Py_DecRef(empty ? py->PyObject_CallFunction(empty, "i", 0) : NULL);
     py->PyErr_Clear();
@@ -64,25 +45,25 @@ static bool passes_test(struct pb_self *self)
 
 bool pb_torch_count_begin(struct pb_self *self)
 {
-    struct pb_comm_callback ours = {.start = pb_torch_count_start, .end = event_ended,
+    struct pb_record_callback ours = {.start = pb_torch_count_start, .end = event_ended,
                                     .probability = 1};
 
-    if (count.in || !find_functions())
-        return count.in;
+    if (count.installed || !pb_record_find(&count.record))
+        return count.installed;
     memset(ours.scopes, 1, sizeof ours.scopes);
     count.events = 0;
-    count.callback = count.add(ours);
-    count.in = true;
+    count.callback = count.record.add(ours);
+    count.installed = true;
     if (!passes_test(self))
         pb_torch_count_end();
-    return count.in;
+    return count.installed;
 }
 
 void pb_torch_count_end(void)
 {
-    if (count.in)
-        count.remove(count.callback);
-    count.in = false;
+    if (count.installed)
+        count.record.remove(count.callback);
+    count.installed = false;
 }
 
 uint64_t pb_torch_counted(void)

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/self.h"
+#include "agent/core/self.h"
 
 /* From zero. False: it cannot be counted. */
 bool pb_torch_count_begin(struct pb_self *self);

@@ -1,18 +1,15 @@
 #include "agent/collect/torch/grad.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
-#include "agent/arch/symver.h"
-#include "agent/chores.h"
 #include "agent/collect/collect.h"
-#include "agent/py/gil.h"
-#include "base/clock.h"
+#include "agent/core/gil_tasks.h"
+#include "agent/core/gil.h"
 
 #define ROUNDS 3
 
 static int enter(struct pb_self *self, struct pb_err *err);
-static void look(struct pb_self *self, uint64_t now);
+static void poll(struct pb_self *self, uint64_t now);
 static void leave(struct pb_self *self);
 static void forked(struct pb_self *self);
 
@@ -22,22 +19,15 @@ const struct pb_collector pb_collector_torch_grad = {
     .on = PB_SET_TORCH_BACKWARD,
     .enter = enter,
     .awaits = "torch",
-    .look = look,
+    .poll = poll,
     .leave = leave,
     .forked = forked,
     .state_size = sizeof(struct pb_grad),
 };
 
-/* Which one of the collectors this is; every backward pass asks for the state. */
-enum {
-#define PB_COLLECTOR(name) AT_##name,
-#include "agent/collect/collectors.def"
-#undef PB_COLLECTOR
-};
-
 struct pb_grad *pb_grad_state(struct pb_self *self)
 {
-    return self->collect.runs[AT_torch_grad].memory;
+    return pb_collect_state(self, PB_COLLECTOR_ID_torch_grad);
 }
 
 static bool find_functions(struct pb_grad *g)
@@ -46,37 +36,31 @@ static bool find_functions(struct pb_grad *g)
         const char *name;
         void *to;
     } list[] = {
-        {"_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE", &g->add},
-        {"_ZN2at14removeCallbackEm", &g->remove},
         {"_ZN2at15sequence_number4peekEv", &g->next_number},
         {"_ZN2at14RecordFunction15currentThreadIdEv", &g->this_thread},
     };
-    void *library = g->looked_for ? NULL : dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
 
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        void *f = library ? dlsym(library, list[i].name) : NULL;
+    for (size_t i = 0; !g->this_thread && i < sizeof list / sizeof *list; i++) {
+        void *function = pb_record_symbol(list[i].name);
 
-        if (library)
-            memcpy(list[i].to, &f, sizeof f);
+        memcpy(list[i].to, &function, sizeof function);
     }
-    g->looked_for = true;
-    return g->add && g->remove && g->next_number && g->this_thread;
+    return pb_record_find(&g->record) && g->next_number && g->this_thread;
 }
 
-/* What object.name() gives, or NULL. Takes the reference to object. */
-static struct _object *take(const struct pb_py *py, struct _object *object, const char *name)
+/* object.name(), or NULL. Takes over the reference to object. */
+static struct _object *consume_call(const struct pb_py *py, struct _object *object,
+                                    const char *name)
 {
-    struct _object *method = object ? py->PyObject_GetAttrString(object, name) : NULL;
-    struct _object *value = method ? py->PyObject_CallFunction(method, NULL) : NULL;
+    struct _object *value = object ? pb_py_call(py, object, name) : NULL;
 
-    py->Py_DecRef(method);
     py->Py_DecRef(object);
     return value;
 }
 
 static struct _object *make_one(const struct pb_py *py)
 {
-    struct _object *make = pb_torch_attribute(py, "torch", "ones");
+    struct _object *make = pb_py_attribute(py, "torch", "ones");
     struct _object *args = py->Py_BuildValue("(i)", 1);
     struct _object *how = py->Py_BuildValue("{s:s}", "device", "cpu");
     struct _object *one = make && args && how ? py->PyObject_Call(make, args, how) : NULL;
@@ -88,21 +72,21 @@ static struct _object *make_one(const struct pb_py *py)
 }
 
 /*
- * Some operations in a row, and their backward. ret_numbers: what each is to be known by. False
- * when torch did not do it, or does not count like that. ret_ns: backward alone.
+ * Some operations in a row, and their backward. ret_numbers: the number of each operation. ret_ns:
+ * time of backward alone. False when torch did not do it, or does not count like that.
  */
 static bool run_chain(struct pb_torch *t, struct pb_grad *g, uint64_t *ret_numbers,
                       uint64_t *ret_ns)
 {
     const struct pb_py *py = &t->self->py;
-    struct _object *one = make_one(py), *y = take(py, make_one(py), "requires_grad_");
+    struct _object *one = make_one(py), *y = consume_call(py, make_one(py), "requires_grad_");
     struct _object *args = NULL, *how = NULL, *done = NULL;
     bool counts = true;
     uint64_t began;
 
     for (int i = 0; i < PB_GRAD_TEST && y; i++) {
         ret_numbers[i] = g->next_number();
-        y = take(py, y, "neg");
+        y = consume_call(py, y, "neg");
         counts &= g->next_number() == ret_numbers[i] + 1;
     }
     if (one && y && counts) {
@@ -111,7 +95,7 @@ static bool run_chain(struct pb_torch *t, struct pb_grad *g, uint64_t *ret_numbe
     }
     began = pb_clock_ns();
     if (args && how)
-        done = py->PyObject_Call(t->run_backward, args, how);
+        done = py->PyObject_Call(t->backward.run, args, how);
     *ret_ns = pb_clock_ns() - began;
     py->PyErr_Clear();
     py->Py_DecRef(how);
@@ -136,10 +120,10 @@ static size_t find_number(const struct pb_grad *g, const uint64_t *numbers)
     size_t found = 0;
 
     for (size_t at = 8; at < PB_GRAD_BYTES; at += 8) {
-        bool fits = word_at(g->samples[PB_GRAD_TEST], at) == UINT64_MAX;
+        bool fits = word_at(g->test.samples[PB_GRAD_TEST], at) == UINT64_MAX;
 
         for (int i = 0; fits && i < PB_GRAD_TEST; i++)
-            fits = word_at(g->samples[i], at) == numbers[PB_GRAD_TEST - 1 - i];
+            fits = word_at(g->test.samples[i], at) == numbers[PB_GRAD_TEST - 1 - i];
         if (fits && found)
             return 0;
         if (fits)
@@ -158,7 +142,7 @@ static size_t find_thread(const struct pb_grad *g)
         bool fits = true;
 
         for (int i = 0; fits && i < PB_GRAD_TEST; i++)
-            fits = word_at(g->samples[i], at) == thread;
+            fits = word_at(g->test.samples[i], at) == thread;
         if (fits && found)
             return 0;
         if (fits)
@@ -172,24 +156,24 @@ static bool calibrate(struct pb_torch *t, struct pb_grad *g)
     uint64_t numbers[PB_GRAD_TEST], ns;
     bool ran;
 
-    g->nsamples = 0;
-    g->tester = pthread_self();
-    g->testing = true;
+    g->test.nsamples = 0;
+    g->test.thread = pthread_self();
+    g->test.running = true;
     pb_grad_listen(g, true);
     ran = run_chain(t, g, numbers, &ns);
     pb_grad_listen(g, false);
-    g->testing = false;
-    if (!ran || g->nsamples != PB_GRAD_TEST + 1)
+    g->test.running = false;
+    if (!ran || g->test.nsamples != PB_GRAD_TEST + 1)
         return false;
     g->number_at = find_number(g, numbers);
     g->thread_at = g->number_at ? find_thread(g) : 0;
     return g->thread_at != 0;
 }
 
-/* As in a pass of the program, and what it costs. */
+/* Records as in a pass of the program, and measures what that costs. */
 static bool rehearse(struct pb_torch *t, struct pb_grad *g)
 {
-    uint64_t numbers[PB_GRAD_TEST], bare = UINT64_MAX, noted = UINT64_MAX, ns;
+    uint64_t numbers[PB_GRAD_TEST], bare = UINT64_MAX, recorded = UINT64_MAX, ns;
     bool good = true;
 
     for (int round = 0; good && round < ROUNDS; round++) {
@@ -202,7 +186,7 @@ static bool rehearse(struct pb_torch *t, struct pb_grad *g)
         good = good && run_chain(t, g, numbers, &ns);
         g->open = false;
         pb_grad_listen(g, false);
-        noted = ns < noted ? ns : noted;
+        recorded = ns < recorded ? ns : recorded;
     }
     /* The program may have a pass of its own in another thread: its operations are among them. */
     for (uint32_t i = 0, k = 0; good && k < PB_GRAD_TEST; i++) {
@@ -213,20 +197,20 @@ static bool rehearse(struct pb_torch *t, struct pb_grad *g)
         good = g->nodes[i].number == numbers[PB_GRAD_TEST - 1 - k++] &&
                g->nodes[i].thread == g->this_thread();
     }
-    g->node_ns = noted > bare ? (double)(noted - bare) / (PB_GRAD_TEST + 1) : 100;
+    g->node_ns = recorded > bare ? (double)(recorded - bare) / (PB_GRAD_TEST + 1) : 100;
     return good;
 }
 
-/* It allows one pass at a time in the whole process: ours would make the program's own fail. */
+/* Compiled autograd allows one pass at a time: ours would make the program's own fail. */
 static bool compiles_passes(const struct pb_py *py)
 {
-    static const char *const places[][2] = {
+    static const char *const flags[][2] = {
         {"torch._dynamo.config", "compiled_autograd"},
         {"torch._dynamo.compiled_autograd", "compiled_autograd_enabled"}};
     bool yes = false;
 
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        struct _object *flag = pb_torch_attribute(py, places[i][0], places[i][1]);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        struct _object *flag = pb_py_attribute(py, flags[i][0], flags[i][1]);
 
         yes |= flag && py->PyObject_IsTrue(flag) == 1;
         py->PyErr_Clear();
@@ -247,9 +231,9 @@ static void test(struct pb_torch *t, struct pb_grad *g)
         why = "the numbers in torch's events were not found";
     else if (!rehearse(t, g))
         why = "torch's events did not pass their test";
-    g->nnodes = g->nranges = g->nholes = 0;
+    g->nnodes = g->nranges = g->ngaps = 0;
     g->state = why ? -1 : 1;
-    pb_collect_say(g->self, "torch_grad", why ? "off" : "on", why ? why : "");
+    pb_collect_set_state(g->self, PB_COLLECTOR_ID_torch_grad, why ? "off" : "on", why ? why : "");
 }
 
 static int enter(struct pb_self *self, struct pb_err *err)
@@ -260,14 +244,14 @@ static int enter(struct pb_self *self, struct pb_err *err)
     if (self->py.free_threaded)
         return pb_err_set(err, PB_FAIL, "not for interpreters without a GIL");
     g->state = 0;
-    g->said = false;
+    g->reported = false;
     g->every = 0;
-    g->spoilt_said = NULL;
+    g->reported_spoilt = NULL;
     return 0;
 }
 
 /* The test runs on the helper's thread, where the program has no modes of its own in force. */
-static void look(struct pb_self *self, uint64_t now)
+static void poll(struct pb_self *self, uint64_t now)
 {
     struct pb_torch *t = pb_torch_state(self);
     struct pb_grad *g = pb_grad_state(self);
@@ -275,14 +259,15 @@ static void look(struct pb_self *self, uint64_t now)
     (void)now;
     if (g->state)
         return;
-    if (!t->engine_runs) {
-        if (!g->said)
-            pb_collect_say(self, "torch_grad", "waiting", "a backward pass of the program");
-        g->said = true;
-    } else if (self->collect.may_import || !pb_gil_is_made(self)) {
+    if (!t->backward.engine_ran) {
+        if (!g->reported)
+            pb_collect_set_state(self, PB_COLLECTOR_ID_torch_grad, "waiting",
+                                 "a backward pass of the program");
+        g->reported = true;
+    } else if (self->collect->may_import || !pb_gil_is_made(self)) {
         test(t, g);
     } else {
-        pb_chores_add(self, PB_CHORE_COLLECT);
+        pb_gil_task_add(self, PB_GIL_TASK_COLLECT);
     }
 }
 
@@ -291,7 +276,7 @@ static void leave(struct pb_self *self)
     struct pb_torch *t = pb_torch_state(self);
     struct pb_grad *g = pb_grad_state(self);
 
-    t->ranging = false;
+    t->splitting = false;
     pb_grad_listen(g, false);
     g->open = false;
     g->state = 0;
@@ -301,7 +286,7 @@ static void forked(struct pb_self *self)
 {
     struct pb_grad *g = pb_grad_state(self);
 
-    g->open = g->testing = false;
+    g->open = g->test.running = false;
     g->state = 0;
-    g->nlate = g->nevents = 0;
+    g->gpu.nwaiting = g->gpu.nevents = 0;
 }

@@ -9,12 +9,12 @@
 
 static bool find_stream(struct pb_grad *g)
 {
-    void *library = g->stream ? NULL : dlopen("libc10_cuda.so", RTLD_NOLOAD | RTLD_LAZY);
+    void *library = g->gpu.current ? NULL : dlopen("libc10_cuda.so", RTLD_NOLOAD | RTLD_LAZY);
 
     if (library)
-        g->stream = (struct pb_grad_stream(*)(signed char))(uintptr_t)dlsym(
+        g->gpu.current = (struct pb_grad_stream(*)(signed char))(uintptr_t)dlsym(
             library, "_ZN3c104cuda20getCurrentCUDAStreamEa");
-    return g->stream != NULL;
+    return g->gpu.current != NULL;
 }
 
 /* As many as the last pass needed, and some. */
@@ -24,9 +24,9 @@ static bool make_events(struct pb_cuda *c, struct pb_grad *g, uint32_t wanted)
     bool good = true;
 
     c->driver.capture_mode(&mode);
-    while (good && g->nevents < wanted)
-        if ((good = c->driver.event_create(&g->events[g->nevents], 0) == 0))
-            g->nevents++;
+    while (good && g->gpu.nevents < wanted)
+        if ((good = c->driver.event_create(&g->gpu.events[g->gpu.nevents], 0) == 0))
+            g->gpu.nevents++;
     c->driver.capture_mode(&mode);
     return good;
 }
@@ -35,23 +35,23 @@ void pb_grad_gpu_begins(struct pb_torch *t, struct pb_grad *g)
 {
     uint32_t wanted = g->last_nodes + g->last_nodes / 4 + 16;
 
-    if (g->nlate || !g->last_nodes || wanted > PB_GRAD_EVENTS || !find_stream(g) ||
-        !pb_cuda_stream(&t->cuda, &t->self->py, &g->raw_stream) ||
+    if (g->gpu.nwaiting || !g->last_nodes || wanted > PB_GRAD_EVENTS || !find_stream(g) ||
+        !pb_cuda_stream(&t->cuda, &t->self->py, &g->gpu.raw_stream) ||
         !make_events(&t->cuda, g, wanted))
         return;
-    g->on = g->stream(CURRENT_DEVICE);
-    g->timed = true;
+    g->gpu.on = g->gpu.current(CURRENT_DEVICE);
+    g->gpu.timed = true;
 }
 
 /* Any thread, no GIL. On another stream, or a device of its own, it is not put. */
-void pb_grad_gpu_note(struct pb_grad *g, struct pb_grad_node *node)
+void pb_grad_gpu_record(struct pb_grad *g, struct pb_grad_node *node)
 {
     struct pb_cuda *c = &pb_torch_state(g->self)->cuda;
-    struct pb_grad_stream now = g->stream(CURRENT_DEVICE);
+    struct pb_grad_stream now = g->gpu.current(CURRENT_DEVICE);
 
-    if (node->event + 1 < g->nevents && now.number == g->on.number &&
-        ((now.device ^ g->on.device) & DEVICE_BITS) == 0)
-        node->timed = c->driver.event_record(g->events[node->event], g->raw_stream) == 0;
+    if (node->event + 1 < g->gpu.nevents && now.number == g->gpu.on.number &&
+        ((now.device ^ g->gpu.on.device) & DEVICE_BITS) == 0)
+        node->timed = c->driver.event_record(g->gpu.events[node->event], g->gpu.raw_stream) == 0;
 }
 
 /* The stream waits for the pass as soon as that returns. */
@@ -60,7 +60,7 @@ void pb_grad_gpu_ends(struct pb_torch *t, struct pb_grad *g)
     const struct pb_py *py = &t->self->py;
     void *stream;
 
-    g->last_event = g->nevents - 1;
-    g->timed = pb_cuda_stream(&t->cuda, py, &stream) && stream == g->raw_stream &&
-               pb_driver_record(&t->cuda.driver, py, g->events[g->last_event], stream) == 0;
+    g->gpu.last_event = g->gpu.nevents - 1;
+    g->gpu.timed = pb_cuda_stream(&t->cuda, py, &stream) && stream == g->gpu.raw_stream &&
+               pb_driver_record(&t->cuda.driver, py, g->gpu.events[g->gpu.last_event], stream) == 0;
 }

@@ -5,13 +5,11 @@
 #include "agent/arch/symver.h"
 #include "agent/collect/collect.h"
 #include "agent/collect/torch/grad.h"
-#include "base/clock.h"
 
-#define SCOPE_BACKWARD 1
-/* Share of torch.budget that noting operations may take, beside what tracing modules takes. */
+/* Share of torch.budget for recording operations, beside what tracing modules takes. */
 #define SHARE 0.05
 #define EVERY_MAX (1u << 20)
-/* One figure makes it at most so much rarer; if it is true, more will come. */
+/* One measurement makes it at most so much rarer; if it is true, more will come. */
 #define RARER_MAX 4
 
 /*
@@ -27,9 +25,9 @@ void pb_grad_node_began(const void *record, void **ret)
     uint32_t i;
 
     *ret = NULL;
-    if (g->testing && pthread_equal(g->tester, pthread_self()) &&
-        g->nsamples < sizeof g->samples / sizeof *g->samples)
-        memcpy(g->samples[g->nsamples++], record, PB_GRAD_BYTES);
+    if (g->test.running && pthread_equal(g->test.thread, pthread_self()) &&
+        g->test.nsamples < sizeof g->test.samples / sizeof *g->test.samples)
+        memcpy(g->test.samples[g->test.nsamples++], record, PB_GRAD_BYTES);
     if (!g->open)
         return;
     i = atomic_fetch_add(&g->nnodes, 1);
@@ -41,9 +39,9 @@ void pb_grad_node_began(const void *record, void **ret)
     node->runs_on = pthread_self();
     node->event = i;
     node->timed = false;
-    if (g->timed)
-        pb_grad_gpu_note(g, node);
-    node->bytes = pb_alloc_bytes(&pb_torch_state(g->self)->alloc);
+    if (g->gpu.timed)
+        pb_grad_gpu_record(g, node);
+    node->bytes = pb_torch_memory_bytes(&pb_torch_state(g->self)->memory);
     node->began_ns = pb_clock_ns();
     atomic_store_explicit(&node->pass, g->pass, memory_order_release);
 }
@@ -57,47 +55,47 @@ static void node_ended(const void *record, void *context)
     (void)context;
     if (!g->open)
         return;
-    g->ended_bytes = pb_alloc_bytes(&pb_torch_state(g->self)->alloc);
+    g->ended_bytes = pb_torch_memory_bytes(&pb_torch_state(g->self)->memory);
     g->ended_ns = pb_clock_ns();
 }
 
 void pb_grad_listen(struct pb_grad *g, bool on)
 {
-    struct pb_comm_callback ours = {.start = node_starts, .end = node_ended, .probability = 1};
+    struct pb_record_callback ours = {.start = node_starts, .end = node_ended, .probability = 1};
 
-    if (g->in)
-        g->remove(g->callback);
-    g->in = on;
+    if (g->listening)
+        g->record.remove(g->callback);
+    g->listening = on;
     if (!on)
         return;
-    ours.scopes[SCOPE_BACKWARD] = 1;
-    g->callback = g->add(ours);
+    ours.scopes[PB_RECORD_BACKWARD] = 1;
+    g->callback = g->record.add(ours);
 }
 
 void pb_grad_choose(struct pb_torch *t, uint64_t number, uint64_t took)
 {
     struct pb_grad *g = pb_grad_state(t->self);
     double budget = (double)pb_self_setting(t->self, PB_SET_TORCH_BUDGET) / 1000.0 / 100.0;
-    double share = took ? g->cost_ns / (double)took / t->period : 0;
+    double share = took ? g->cost_ns / (double)took / t->budget.period : 0;
 
-    if (t->ranging && took && g->cost_ns > 0) {
-        uint32_t most = RARER_MAX * (g->every ? g->every : 1);
+    if (t->splitting && took && g->cost_ns > 0) {
+        uint32_t max = RARER_MAX * (g->every ? g->every : 1);
 
         g->every = 1;
-        while (g->every < most && g->every < EVERY_MAX && share / g->every > SHARE * budget)
+        while (g->every < max && g->every < EVERY_MAX && share / g->every > SHARE * budget)
             g->every *= 2;
     }
     g->nranges = 0;
     g->cost_ns = 0;
-    t->root_is_old = true;
+    t->backward.model_is_old = true;
     /* Where time on the GPU is taken, this is, too. */
-    t->ranging = g->state > 0 && t->tracing &&
+    t->splitting = g->state > 0 && t->tracing &&
                  (g->every < 2 || number % g->every == 1 ||
-                  (t->timing && g->every <= t->time_every));
+                  (t->timing && g->every <= t->budget.time_every));
 }
 
-/* Of a call that failed in part nothing is known. */
-static void note_range(struct pb_torch *t, struct pb_grad *g, const struct pb_torch_call *c)
+/* Of a call that failed nothing is known. */
+static void add_range(struct pb_torch *t, struct pb_grad *g, const struct pb_torch_call *c)
 {
     const struct pb_torch_thread *th = pb_torch_thread(t);
     uint64_t to = g->next_number();
@@ -115,15 +113,15 @@ static void note_range(struct pb_torch *t, struct pb_grad *g, const struct pb_to
     g->nranges++;
 }
 
-static void note_hole(struct pb_grad *g, const struct pb_torch_call *c, uint64_t now)
+static void add_gap(struct pb_grad *g, const struct pb_torch_call *c, uint64_t now)
 {
     if (c->outer && c->outer->began_ns >= g->began_ns)
         return; /* part of another one */
-    if (g->nholes >= PB_GRAD_HOLES) {
+    if (g->ngaps >= PB_GRAD_GAPS) {
         g->spoilt = "too many calls of modules within a backward pass";
         return;
     }
-    g->holes[g->nholes++] = (struct pb_grad_hole){c->began_ns, now, pthread_self()};
+    g->gaps[g->ngaps++] = (struct pb_grad_gap){c->began_ns, now, pthread_self()};
 }
 
 void pb_grad_call_ends(struct pb_torch *t, const struct pb_torch_call *c, uint64_t now, bool failed)
@@ -131,9 +129,9 @@ void pb_grad_call_ends(struct pb_torch *t, const struct pb_torch_call *c, uint64
     struct pb_grad *g = pb_grad_state(t->self);
 
     if (g->open && c->began_ns >= g->began_ns)
-        note_hole(g, c, now);
+        add_gap(g, c, now);
     else if (!failed)
-        note_range(t, g, c);
+        add_range(t, g, c);
 }
 
 bool pb_grad_pass_begins(struct pb_torch *t)
@@ -142,9 +140,9 @@ bool pb_grad_pass_begins(struct pb_torch *t)
 
     if (g->state <= 0 || g->open || !g->nranges)
         return false;
-    g->nnodes = g->nholes = 0;
+    g->nnodes = g->ngaps = 0;
     g->spoilt = NULL;
-    g->timed = false;
+    g->gpu.timed = false;
     g->pass++;
     if (t->timing)
         pb_grad_gpu_begins(t, g);
@@ -215,12 +213,13 @@ static uint32_t first_below(const struct pb_grad *g, uint32_t n, uint64_t number
     return low;
 }
 
-static uint64_t in_holes(const struct pb_grad *g, const struct pb_grad_node *first, uint64_t end)
+static uint64_t time_in_gaps(const struct pb_grad *g, const struct pb_grad_node *first,
+                             uint64_t end)
 {
     uint64_t sum = 0;
 
-    for (uint32_t i = 0; i < g->nholes; i++) {
-        const struct pb_grad_hole *h = &g->holes[i];
+    for (uint32_t i = 0; i < g->ngaps; i++) {
+        const struct pb_grad_gap *h = &g->gaps[i];
 
         if (pthread_equal(h->thread, first->runs_on) && h->began_ns >= first->began_ns &&
             h->ended_ns <= end)
@@ -235,7 +234,7 @@ static uint32_t operation_of(struct pb_torch *t, struct pb_torch_module *m)
     static const char end[] = ".backward";
     char text[PB_TORCH_PATH + sizeof end];
     size_t len = 0;
-    const char *name = m->backward ? NULL : pb_ring_text(t->trace, m->name, &len);
+    const char *name = m->backward ? NULL : pb_ring_text(t->trace.ring, m->name, &len);
 
     if (name && len < PB_TORCH_PATH) {
         memcpy(text, name, len);
@@ -253,27 +252,27 @@ static uint64_t write_one(struct pb_torch *t, struct pb_grad *g, const struct pb
     const struct pb_torch_thread *th = pb_torch_thread(t);
     uint32_t from = first_below(g, n, r->to), to = first_below(g, n, r->from);
     const struct pb_grad_node *first = &g->nodes[from], *next = &g->nodes[to];
-    uint64_t end = to < n ? next->began_ns : g->ended_ns, holes;
+    uint64_t end = to < n ? next->began_ns : g->ended_ns, gaps;
     struct pb_torch_row row = {
-        .name = r->module->name, .type = r->module->type, .stage = t->stage_backward,
+        .name = r->module->name, .type = r->module->type, .stage = t->trace.backward,
         .gpu_ms = pb_null_real(), .bytes = to < n ? next->bytes : g->ended_bytes,
-        .root = r->label, .phase = t->phase_train, .tid = th ? th->tid : PB_NULL_INT};
+        .root = r->label, .phase = t->trace.train, .tid = th ? th->tid : PB_NULL_INT};
     uint64_t took;
 
     if (from >= to || first->thread != r->thread || end < first->began_ns)
         return 0;
     row.delta = pb_torch_delta(first->bytes, row.bytes);
-    holes = in_holes(g, first, end);
+    gaps = time_in_gaps(g, first, end);
     row.operation = operation_of(t, r->module);
     row.began_ns = first->began_ns;
-    row.ended_ns = end - holes;
+    row.ended_ns = end - gaps;
     took = row.ended_ns - row.began_ns;
     row.self_ms = took > level->inside_ns ? (double)(took - level->inside_ns) / 1e6 : 0;
-    if (!g->timed || holes || !first->timed || (to < n && !next->timed))
-        pb_torch_put(t, &row);
+    if (!g->gpu.timed || gaps || !first->timed || (to < n && !next->timed))
+        pb_torch_trace_append(t, &row);
     else
-        pb_torch_hold(t, &row, g->events[first->event],
-                      g->events[to < n ? next->event : g->last_event], &g->nlate);
+        pb_torch_trace_append_timed(t, &row, g->gpu.events[first->event],
+                      g->gpu.events[to < n ? next->event : g->gpu.last_event], &g->gpu.nwaiting);
     return took;
 }
 
@@ -288,7 +287,7 @@ static void leave_level(struct pb_torch *t, struct pb_grad *g, uint32_t n)
     struct pb_grad_level *level = &g->levels[--g->nlevels];
     uint64_t *outer = g->nlevels ? &level[-1].inside_ns : &g->inside_ns;
 
-    if (level->range->root && level->range->module == t->last_root)
+    if (level->range->root && level->range->module == t->backward.model)
         *outer += level->inside_ns;
     else
         *outer += write_one(t, g, level, n);
@@ -320,10 +319,10 @@ static void write_rows(struct pb_torch *t, struct pb_grad *g)
 
 static void say(struct pb_grad *g)
 {
-    if (g->spoilt == g->spoilt_said)
+    if (g->spoilt == g->reported_spoilt)
         return;
-    g->spoilt_said = g->spoilt;
-    pb_collect_say(g->self, "torch_grad", "on", g->spoilt ? g->spoilt : "");
+    g->reported_spoilt = g->spoilt;
+    pb_collect_set_state(g->self, PB_COLLECTOR_ID_torch_grad, "on", g->spoilt ? g->spoilt : "");
 }
 
 uint64_t pb_grad_pass_ends(struct pb_torch *t, bool good)
@@ -338,16 +337,16 @@ uint64_t pb_grad_pass_ends(struct pb_torch *t, bool good)
     if (g->state <= 0)
         return UINT64_MAX; /* switched off meanwhile */
     pb_grad_listen(g, false);
-    if (g->timed && good) /* else there is an exception */
+    if (g->gpu.timed && good) /* else there is an exception */
         pb_grad_gpu_ends(t, g);
-    if (good && t->on && t->ranging && g->pass == pass) {
+    if (good && t->on && t->splitting && g->pass == pass) {
         write_rows(t, g);
         say(g);
     }
     g->last_nodes = g->nnodes;
     cost = (double)g->nnodes * g->node_ns + (double)(pb_clock_work_ns() - worked);
     g->cost_ns += cost;
-    t->spent_ns += (uint64_t)cost;
-    g->nholes = 0;
+    t->budget.spent_ns += (uint64_t)cost;
+    g->ngaps = 0;
     return g->inside_ns;
 }

@@ -1,45 +1,28 @@
-/*
- * Memory that could not be had: an event, and which modules are the biggest then.
- *
- * CUDA's allocator tells of it by itself, wherever it happens; there is no way to make it forget
- * whom it tells, so that function stays, and does nothing when the collector is off. Elsewhere the
- * exception is seen on its way out of a module or of a backward pass.
- */
+#include "agent/collect/torch/oom.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/arch/symver.h"
 #include "agent/collect/collect.h"
-#include "agent/collect/cuda.h"
+#include "agent/collect/native/cuda_memory.h"
 #include "agent/collect/torch/torch.h"
-#include "base/clock.h"
 #include "store/tables/python_out_of_memory.h"
 #include "store/tables/table.h"
 
-#define MB (1024.0 * 1024.0)
 #define BIGGEST 10
 #define MESSAGE 500
 #define FRAMES_MAX 256
-/* Looking at all modules takes no longer. */
+/* Longest time for looking at all modules. */
 #define LOOK_NS 50000000u
 
-static const struct pb_column_spec columns[] = {PB_PYTHON_OUT_OF_MEMORY(PB_TABLE_COLUMN)};
+PB_TABLE_COLUMNS(PB_PYTHON_OUT_OF_MEMORY);
 static const struct pb_ring_spec table = {
-    .name = PB_PYTHON_OUT_OF_MEMORY_NAME,
-    .doc = PB_PYTHON_OUT_OF_MEMORY_DOC,
-    .columns = columns,
-    .ncolumns = sizeof columns / sizeof *columns,
+    PB_TABLE_SPEC(PB_PYTHON_OUT_OF_MEMORY_NAME, PB_PYTHON_OUT_OF_MEMORY_DOC),
     .rows = 512,
     .heap_bytes = 64 << 10,
     .flags = PB_RING_KEEP,
-};
-
-enum {
-#define X(name, type, unit, doc) AT_##name,
-    PB_PYTHON_OUT_OF_MEMORY(X)
-#undef X
-        NCOLUMNS
 };
 
 enum { ERROR_TORCH, ERROR_PYTHON, ERROR_RUNTIME };
@@ -55,26 +38,15 @@ struct big {
     double parameters, gradients, own, sum; /* MB */
 };
 
-static double ask(const struct pb_py *py, struct _object *object, const char *name)
-{
-    struct _object *method = py->PyObject_GetAttrString(object, name);
-    struct _object *value = method ? py->PyObject_CallFunction(method, NULL) : NULL;
-    double v = value ? py->PyFloat_AsDouble(value) : 0;
-
-    if (py->PyErr_Occurred())
-        v = 0;
-    py->PyErr_Clear();
-    py->Py_DecRef(value);
-    py->Py_DecRef(method);
-    return v;
-}
-
 static double tensor_mb(const struct pb_py *py, struct _object *tensor)
 {
-    return tensor == py->none ? 0 : ask(py, tensor, "numel") * ask(py, tensor, "element_size") / MB;
+    int64_t count = tensor == py->none ? 0 : pb_py_call_int(py, tensor, "numel");
+    int64_t size = count > 0 ? pb_py_call_int(py, tensor, "element_size") : 0;
+
+    return size > 0 ? (double)count * (double)size / PB_TORCH_MB : 0;
 }
 
-/* What is in one of a module's dictionaries of tensors. ret_gradients may be NULL. */
+/* Tensors in one of a module's dictionaries. ret_gradients: added to; or NULL. */
 static double dict_mb(const struct pb_py *py, struct _object *module, const char *name,
                       double *ret_gradients)
 {
@@ -97,8 +69,8 @@ static double dict_mb(const struct pb_py *py, struct _object *module, const char
     return sum;
 }
 
-/* Sorted, the biggest first. */
-static void put_in_order(struct big *list, int *n, const struct big *b)
+/* Inserts into a list that is sorted, the biggest first. */
+static void insert(struct big *list, int *n, const struct big *b)
 {
     int i = *n < BIGGEST ? (*n)++ : BIGGEST - 1;
 
@@ -116,7 +88,7 @@ static int find_biggest(struct pb_torch *t, struct big *list)
     int n = 0;
 
     for (size_t i = 0; i < PB_TORCH_MODULES && t->on; i++) {
-        struct pb_torch_module *m = &t->modules[i];
+        struct pb_torch_module *m = &t->module_table.list[i];
         struct _object *object = m->weak ? m->object : NULL; /* else it is gone */
         struct big b = {.name = m->name, .type = m->type};
 
@@ -129,20 +101,11 @@ static int find_biggest(struct pb_torch *t, struct big *list)
         py->Py_DecRef(object);
         b.sum = b.parameters + b.gradients + b.own;
         if (b.sum > 0)
-            put_in_order(list, &n, &b);
+            insert(list, &n, &b);
         if (pb_clock_ns() > end)
             break;
     }
     return n;
-}
-
-/* A name of the other ring in this one. */
-static uint32_t carry(struct pb_torch *t, struct pb_ring *ring, uint32_t name)
-{
-    size_t len = 0;
-    const char *s = name && t->trace ? pb_ring_text(t->trace, name, &len) : NULL;
-
-    return s ? pb_ring_name(ring, s, len) : PB_NULL_NAME;
 }
 
 static void fill_event(struct pb_torch *t, struct pb_ring *ring, const struct event *e,
@@ -152,14 +115,15 @@ static void fill_event(struct pb_torch *t, struct pb_ring *ring, const struct ev
     bool gpu = strcmp(e->device, "cpu") != 0 && pb_cuda_memory(&t->self->py, &m);
 
     row[AT_timestamp].i = pb_clock_wall_ns();
-    row[AT_step].i = t->step;
+    row[AT_step].i = t->steps.number;
     row[AT_device].name = pb_ring_name(ring, e->device, strlen(e->device));
-    row[AT_stage].name = carry(t, ring, e->stage);
-    row[AT_inside].name = carry(t, ring, e->inside);
+    row[AT_stage].name = pb_torch_carry_name(t, ring, e->stage);
+    row[AT_inside].name = pb_torch_carry_name(t, ring, e->inside);
     row[AT_wanted].d = e->wanted_mb;
     row[AT_free].d = e->free_mb;
-    row[AT_allocated].d = gpu ? m.allocated / MB : pb_torch_mb(pb_alloc_bytes(&t->alloc));
-    row[AT_cached].d = gpu ? m.reserved / MB : pb_null_real();
+    row[AT_allocated].d = gpu ? m.allocated / PB_TORCH_MB
+                              : pb_torch_mb(pb_torch_memory_bytes(&t->memory));
+    row[AT_cached].d = gpu ? m.reserved / PB_TORCH_MB : pb_null_real();
     row[AT_message].text.s = e->message;
     row[AT_message].text.len = e->message ? strlen(e->message) : 0;
 }
@@ -168,15 +132,15 @@ static void fill_module(struct pb_torch *t, struct pb_ring *ring, const struct b
                         union pb_cell *row)
 {
     row[AT_place].i = place;
-    row[AT_module].name = carry(t, ring, b->name);
-    row[AT_module_type].name = carry(t, ring, b->type);
+    row[AT_module].name = pb_torch_carry_name(t, ring, b->name);
+    row[AT_module_type].name = pb_torch_carry_name(t, ring, b->type);
     row[AT_parameters].d = b->parameters;
     row[AT_gradients].d = b->gradients;
     row[AT_activations].d = b->own;
 }
 
-/* No exception pending. */
-static void note(struct pb_torch *t, const struct event *e)
+/* Rows of one event: the biggest modules, or one row without. No exception pending. */
+static void write_event(struct pb_torch *t, const struct event *e)
 {
     struct pb_ring *ring = pb_collect_ring(t->self, &table);
     struct big list[BIGGEST] = {{0}};
@@ -200,12 +164,13 @@ static void note(struct pb_torch *t, const struct event *e)
 }
 
 /* "… Tried to allocate 2.50 GiB …", "… you tried to allocate 4096 bytes. …" */
-static double wanted_of(const char *message)
+static double wanted_mb_of(const char *message)
 {
     static const struct {
         const char *unit;
         double mb;
-    } units[] = {{"GiB", 1024}, {"MiB", 1}, {"KiB", 1 / 1024.0}, {"bytes", 1 / MB}, {"B", 1 / MB}};
+    } units[] = {{"GiB", 1024},          {"MiB", 1},          {"KiB", 1 / 1024.0},
+                 {"bytes", 1 / PB_TORCH_MB}, {"B", 1 / PB_TORCH_MB}};
     static const char before[] = "ried to allocate ";
     const char *p = strstr(message, before);
     char *end;
@@ -220,7 +185,7 @@ static double wanted_of(const char *message)
     return pb_null_real();
 }
 
-/* The text of an exception, which may not have been made yet; classes of ours run no Python. */
+/* Text of an exception; those that are asked here run no Python code for it. */
 static void read_message(const struct pb_py *py, struct _object *value, char *ret, size_t size)
 {
     struct _object *text = value ? py->PyObject_Str(value) : NULL;
@@ -231,13 +196,13 @@ static void read_message(const struct pb_py *py, struct _object *value, char *re
     py->Py_DecRef(text);
 }
 
-static bool tells_of_memory(int kind, const char *message)
+static bool is_about_memory(int kind, const char *message)
 {
     return kind != ERROR_RUNTIME || strstr(message, "memory: you tried to allocate") ||
            strstr(message, "CUDA out of memory");
 }
 
-/* The module whose method a frame runs, if it is known. */
+/* Dictionary: the module whose method a frame runs, if it is known. */
 static uint32_t module_of_frame(struct pb_torch *t, struct _object *frame)
 {
     const struct pb_py *py = &t->self->py;
@@ -252,10 +217,10 @@ static uint32_t module_of_frame(struct pb_torch *t, struct _object *frame)
 }
 
 /*
- * The innermost module on the way of an exception, or outwards from a frame. Takes the reference to
- * the first link.
+ * Dictionary: the innermost module in a traceback, or from a frame outwards. Takes over the
+ * reference to the first link.
  */
-static uint32_t innermost(struct pb_torch *t, struct _object *link, bool is_traceback)
+static uint32_t innermost_module(struct pb_torch *t, struct _object *link, bool is_traceback)
 {
     const struct pb_py *py = &t->self->py;
     uint32_t found = PB_NULL_NAME;
@@ -280,16 +245,16 @@ static uint32_t innermost(struct pb_torch *t, struct _object *link, bool is_trac
     return found;
 }
 
-/* In a step that is not traced the outermost call is all that is known. */
-static bool is_vague(const struct pb_torch_call *c)
+/* In a step that is not traced only the outermost call is known. */
+static bool is_outermost_only(const struct pb_torch_call *c)
 {
     return !c || !c->module || (c->depth == 0 && c->module->has_children);
 }
 
-/* Has it been noted further inside? It comes by at every call that it leaves. */
-static bool is_known(const struct pb_torch *t, uint64_t began_ns)
+/* The exception comes by at every call that it leaves: it was seen further inside. */
+static bool is_reported(const struct pb_torch *t, uint64_t began_ns)
 {
-    return t->oom_ns >= began_ns && pthread_equal(t->oom_thread, pthread_self());
+    return t->oom.reported_ns >= began_ns && pthread_equal(t->oom.thread, pthread_self());
 }
 
 static void examine(struct pb_torch *t, const struct pb_torch_call *call, int kind,
@@ -299,21 +264,21 @@ static void examine(struct pb_torch *t, const struct pb_torch_call *call, int ki
     bool gpu = strstr(message, "CUDA") != NULL;
     struct event e = {
         .device = gpu ? "cuda" : "cpu", .message = message[0] ? message : NULL,
-        .stage = call ? t->stage_forward : t->stage_backward,
+        .stage = call ? t->trace.forward : t->trace.backward,
         .inside = call && call->module ? call->module->name : PB_NULL_NAME,
-        .wanted_mb = wanted_of(message), .free_mb = pb_null_real()};
+        .wanted_mb = wanted_mb_of(message), .free_mb = pb_null_real()};
 
-    if (!tells_of_memory(kind, message) || (gpu && t->oom_observed) || is_known(t, began_ns))
+    if (!is_about_memory(kind, message) || (gpu && t->oom.observed) || is_reported(t, began_ns))
         return;
-    t->oom_ns = pb_clock_ns();
-    t->oom_thread = pthread_self();
-    if (call && is_vague(call)) {
+    t->oom.reported_ns = pb_clock_ns();
+    t->oom.thread = pthread_self();
+    if (call && is_outermost_only(call)) {
         t->self->py.Py_IncRef(traceback);
-        inside = innermost(t, traceback, true);
+        inside = innermost_module(t, traceback, true);
     }
     if (inside != PB_NULL_NAME)
         e.inside = inside;
-    note(t, &e);
+    write_event(t, &e);
 }
 
 void pb_torch_oom_check(struct pb_torch *t, const struct pb_torch_call *call, uint64_t began_ns)
@@ -323,7 +288,7 @@ void pb_torch_oom_check(struct pb_torch *t, const struct pb_torch_call *call, ui
     char message[MESSAGE];
     int kind = 0;
 
-    while (kind < 3 && (!type || type != t->memory_errors[kind]))
+    while (kind < 3 && (!type || type != t->oom.errors[kind]))
         kind++;
     if (kind == 3 || !py->PyErr_Fetch || !py->PyErr_Restore)
         return;
@@ -334,12 +299,12 @@ void pb_torch_oom_check(struct pb_torch *t, const struct pb_torch_call *call, ui
     py->PyErr_Restore(type, value, traceback);
 }
 
-/* (device, wanted, limit, free), by CUDA's allocator before it raises. */
-static struct _object *on_full(struct _object *unused, struct _object *args)
+/* Observer: (device, wanted, limit, free), by CUDA's allocator before it raises. */
+static struct _object *on_cuda_full(struct _object *unused, struct _object *args)
 {
     struct pb_torch *t = pb_torch_state(pb_self());
     const struct pb_py *py = &t->self->py;
-    struct pb_torch_thread *th = t->has_key ? pthread_getspecific(t->key) : NULL;
+    struct pb_torch_thread *th = t->threads.has_key ? pthread_getspecific(t->threads.key) : NULL;
     struct pb_torch_call *top = th ? th->top : NULL;
     struct event e = {.stage = PB_NULL_NAME, .inside = PB_NULL_NAME};
     long long device, wanted, limit, left;
@@ -352,36 +317,38 @@ static struct _object *on_full(struct _object *unused, struct _object *args)
     }
     snprintf(name, sizeof name, "cuda:%lld", device);
     e.device = name;
-    e.wanted_mb = (double)wanted / MB;
-    e.free_mb = (double)left / MB;
+    e.wanted_mb = (double)wanted / PB_TORCH_MB;
+    e.free_mb = (double)left / PB_TORCH_MB;
     if (top && top->module) {
-        uint32_t inside = is_vague(top) ? innermost(t, pb_torch_frame(py, 0), false) : PB_NULL_NAME;
+        uint32_t inside = PB_NULL_NAME;
 
-        e.stage = t->stage_forward;
+        if (is_outermost_only(top))
+            inside = innermost_module(t, pb_torch_frame(py, 0), false);
+        e.stage = t->trace.forward;
         e.inside = inside != PB_NULL_NAME ? inside : top->module->name;
     } else if (pb_torch_in_pass(t)) {
-        e.stage = t->stage_backward;
+        e.stage = t->trace.backward;
     }
-    note(t, &e);
+    write_event(t, &e);
     py->PyErr_Clear();
     return py->Py_BuildValue("");
 }
 
 /* torch keeps a pointer to it. */
-static struct pb_py_method method = {"probing_out_of_memory", on_full, PB_PY_VARARGS, NULL};
+static struct pb_py_method method = {"probing_out_of_memory", on_cuda_full, PB_PY_VARARGS, NULL};
 
-void pb_torch_oom_look(struct pb_torch *t)
+void pb_torch_oom_poll(struct pb_torch *t)
 {
     const struct pb_py *py = &t->self->py;
     struct _object *attach, *function, *done;
 
-    if (t->oom_observed || t->oom_refused || t->cuda.state <= 0)
+    if (t->oom.observed || t->oom.refused || t->cuda.state <= 0)
         return;
-    attach = pb_torch_attribute(py, "torch._C", "_cuda_attach_out_of_memory_observer");
+    attach = pb_py_attribute(py, "torch._C", "_cuda_attach_out_of_memory_observer");
     function = attach ? py->PyCFunction_NewEx(&method, NULL, NULL) : NULL;
     done = function ? py->PyObject_CallFunction(attach, "(O)", function) : NULL;
-    t->oom_observed = done != NULL;
-    t->oom_refused = !done;
+    t->oom.observed = done != NULL;
+    t->oom.refused = !done;
     py->PyErr_Clear();
     py->Py_DecRef(done);
     py->Py_DecRef(function);
@@ -392,12 +359,12 @@ void pb_torch_oom_enter(struct pb_torch *t)
 {
     const struct pb_py *py = &t->self->py;
     struct _object *builtins = py->PyEval_GetBuiltins();
-    struct _object **to = t->memory_errors;
+    struct _object **to = t->oom.errors;
 
     if (!to[ERROR_TORCH])
-        to[ERROR_TORCH] = pb_torch_attribute(py, "torch._C", "OutOfMemoryError");
+        to[ERROR_TORCH] = pb_py_attribute(py, "torch._C", "OutOfMemoryError");
     if (!to[ERROR_TORCH])
-        to[ERROR_TORCH] = pb_torch_attribute(py, "torch._C", "_OutOfMemoryError");
+        to[ERROR_TORCH] = pb_py_attribute(py, "torch._C", "_OutOfMemoryError");
     to[ERROR_PYTHON] = builtins ? py->PyDict_GetItemString(builtins, "MemoryError") : NULL;
     to[ERROR_RUNTIME] = *py->PyExc_RuntimeError;
     py->PyErr_Clear();

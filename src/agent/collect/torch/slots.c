@@ -1,21 +1,21 @@
-/* Finding and replacing slots of Python types: tp_call of modules, tp_iternext of loaders. */
+#include "agent/collect/torch/slots.h"
+
 #include <string.h>
 
 #include "agent/collect/torch/torch.h"
-#include "base/clock.h"
 
-/* Numbers of slots for PyType_GetSlot; the same in every version. */
+/* Number of a slot for PyType_GetSlot; the same in every version of Python. */
 #define SLOT_ITERNEXT 63
-/* A type is larger than this in all versions. */
+/* A type object is larger than this in all versions. */
 #define TYPE_BYTES 400
 #define DEPTH_MAX 64
-/* All classes are looked at in a millisecond or less: no more often than this, */
-#define AGAIN_NS UINT64_C(100000000)
-/* and where nothing has changed, less and less often. */
-#define PAUSE_MIN_NS UINT64_C(1000000000)
-#define PAUSE_MAX_NS UINT64_C(16000000000)
+/* A walk over all classes takes up to a millisecond: new modules cause it no more often. */
+#define WALK_NS UINT64_C(100000000)
+/* Time between walks that nothing causes. */
+#define INTERVAL_MIN_NS UINT64_C(1000000000)
+#define INTERVAL_MAX_NS UINT64_C(16000000000)
 
-/* Where a type keeps a function; -1 when it is not there exactly once. */
+/* Offset of a function in a type object; -1 when it is not there exactly once. */
 static ssize_t find_slot(const struct pb_py *py, struct _object *type, int id, void **ret)
 {
     const char *bytes = (const char *)type;
@@ -49,22 +49,22 @@ int pb_torch_slots_find(struct pb_torch *t, struct pb_err *err)
     const struct pb_py *py = &t->self->py;
     void *call = NULL, *next = NULL;
 
-    if (!t->module_type)
-        t->module_type = pb_torch_attribute(py, "torch.nn", "Module");
-    if (!t->module_type || !py->PyType_GetSlot)
+    if (!t->slots.module_type)
+        t->slots.module_type = pb_py_attribute(py, "torch.nn", "Module");
+    if (!t->slots.module_type || !py->PyType_GetSlot)
         return pb_err_set(err, PB_FAIL, "torch has no nn.Module");
-    if (!t->call_was) {
-        t->call_at = find_slot(py, t->module_type, PB_PY_TP_CALL, &call);
-        if (t->call_at < 0)
+    if (!t->calls.original) {
+        t->slots.call_at = find_slot(py, t->slots.module_type, PB_PY_TP_CALL, &call);
+        if (t->slots.call_at < 0)
             return pb_err_set(err, PB_FAIL, "the call slot of nn.Module was not found");
-        t->call_was = (pb_torch_ternary *)(uintptr_t)call;
+        t->calls.original = (pb_torch_ternary *)(uintptr_t)call;
     }
-    if (!t->iterator_type) {
-        t->iterator_type = pb_torch_attribute(py, "torch.utils.data.dataloader",
+    if (!t->slots.iterator_type) {
+        t->slots.iterator_type = pb_py_attribute(py, "torch.utils.data.dataloader",
                                               "_BaseDataLoaderIter");
-        if (t->iterator_type)
-            t->next_at = find_slot(py, t->iterator_type, SLOT_ITERNEXT, &next);
-        t->next_was = (pb_torch_unary *)(uintptr_t)next;
+        if (t->slots.iterator_type)
+            t->slots.next_at = find_slot(py, t->slots.iterator_type, SLOT_ITERNEXT, &next);
+        t->slots.next_original = (pb_torch_unary *)(uintptr_t)next;
     }
     return 0;
 }
@@ -76,7 +76,7 @@ struct walk {
     unsigned changed;
 };
 
-/* Every class below this one. A list is made by Python, so that it may change meanwhile. */
+/* Every class below this one, in a list that Python makes: classes may change meanwhile. */
 static void walk_classes(struct walk *w, struct _object *type, int depth)
 {
     const struct pb_py *py = w->py;
@@ -97,15 +97,15 @@ static void walk_classes(struct walk *w, struct _object *type, int depth)
     py->Py_DecRef(method);
 }
 
-/* How many were changed. */
+/* Puts our functions in or the original ones; how many slots were changed. */
 static unsigned swap(struct pb_torch *t, bool in)
 {
-    struct walk calls = {&t->self->py, t->call_at, (void *)(uintptr_t)t->call_was,
+    struct walk calls = {&t->self->py, t->slots.call_at, (void *)(uintptr_t)t->calls.original,
                          (void *)(uintptr_t)pb_torch_on_call, 0};
-    struct walk nexts = {&t->self->py, t->next_at, (void *)(uintptr_t)t->next_was,
+    struct walk nexts = {&t->self->py, t->slots.next_at, (void *)(uintptr_t)t->slots.next_original,
                          (void *)(uintptr_t)pb_torch_on_next, 0};
     struct walk *both[] = {&calls, &nexts};
-    struct _object *types[] = {t->module_type, t->iterator_type};
+    struct _object *types[] = {t->slots.module_type, t->slots.iterator_type};
 
     for (int i = 0; i < 2; i++) {
         struct walk *w = both[i];
@@ -123,29 +123,31 @@ static unsigned swap(struct pb_torch *t, bool in)
     return calls.changed + nexts.changed;
 }
 
-void pb_torch_slots_put(struct pb_torch *t)
+void pb_torch_slots_install(struct pb_torch *t)
 {
     unsigned changed = swap(t, true);
-    uint64_t now = pb_clock_ns(), twice = 2 * t->slots_pause_ns;
+    uint64_t now = pb_clock_ns(), twice = 2 * t->slots.interval_ns;
 
-    t->slots_in = true;
-    t->slots_due_ns = now + AGAIN_NS;
-    t->slots_pause_ns = changed ? PAUSE_MIN_NS : twice < PAUSE_MAX_NS ? twice : PAUSE_MAX_NS;
-    t->slots_look_ns = now + t->slots_pause_ns;
+    t->slots.installed = true;
+    t->slots.not_before_ns = now + WALK_NS;
+    t->slots.interval_ns = changed                  ? INTERVAL_MIN_NS
+                           : twice < INTERVAL_MAX_NS ? twice
+                                                     : INTERVAL_MAX_NS;
+    t->slots.check_ns = now + t->slots.interval_ns;
 }
 
-/* Somebody who puts a function of his own into nn.Module resets all classes, this one, too. */
-void pb_torch_slots_look(struct pb_torch *t, uint64_t now)
+/* A program that assigns nn.Module.__call__ resets the slots of all classes, this one, too. */
+void pb_torch_slots_poll(struct pb_torch *t, uint64_t now)
 {
     void *ours = (void *)(uintptr_t)pb_torch_on_call;
 
-    if (now >= t->slots_look_ns || *slot_of(t->module_type, t->call_at) != ours)
-        pb_torch_slots_put(t);
+    if (now >= t->slots.check_ns || *slot_of(t->slots.module_type, t->slots.call_at) != ours)
+        pb_torch_slots_install(t);
 }
 
-void pb_torch_slots_take_back(struct pb_torch *t)
+void pb_torch_slots_restore(struct pb_torch *t)
 {
-    if (t->slots_in)
+    if (t->slots.installed)
         swap(t, false);
-    t->slots_in = false;
+    t->slots.installed = false;
 }

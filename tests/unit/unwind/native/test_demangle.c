@@ -1,4 +1,8 @@
 /* Names that a person can read, and no longer than asked. */
+#include <stdio.h>
+#include <string.h>
+
+#include "host/buf.h"
 #include "pb_test.h"
 #include "unwind/native/native.h"
 
@@ -75,6 +79,31 @@ static void rust_loses_its_hash(void **state)
     assert_name("_ZN4core3fmt5write17h0123456789abcdefE", 80, "core::fmt::write");
 }
 
+/* Each part is twice the last: the whole name would have 2^60 words. */
+static void a_name_that_grows_without_end_stays_as_it_is(void **state)
+{
+    struct pb_buf name = PB_BUF_INIT;
+    struct pb_arena a = PB_ARENA_INIT;
+    char *text;
+
+    (void)state;
+    pb_buf_puts(&name, "_Z1f1AIiiE");
+    for (int i = 0; i < 60; i++) {
+        char last[8];
+
+        if (i < 36)
+            snprintf(last, sizeof last, "S%c_", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i]);
+        else
+            snprintf(last, sizeof last, "S1%c_", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i - 36]);
+        pb_buf_printf(&name, "S_I%s%sE", last, last);
+    }
+    text = pb_demangle(&a, name.data, 40);
+    assert_int_equal(strncmp(text, "_Z1f1AIiiE", 10), 0);
+    assert_true(strlen(text) <= 40);
+    pb_arena_finish(&a);
+    pb_buf_finish(&name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -84,6 +113,7 @@ int main(void)
         cmocka_unit_test(templates_shrink_from_the_inside),
         cmocka_unit_test(local_functions_keep_their_place),
         cmocka_unit_test(rust_loses_its_hash),
+        cmocka_unit_test(a_name_that_grows_without_end_stays_as_it_is),
     };
 
     return RUN_TESTS(tests);

@@ -34,7 +34,7 @@ static void set_up(struct scene *s, unsigned version)
 
 static void assert_line(struct scene *s, uint64_t vaddr, const char *expected)
 {
-    struct pb_want w = {.vaddr = vaddr};
+    struct pb_symbol_query w = {.vaddr = vaddr};
     char text[256];
 
     assert_int_equal(pb_dwarf_run_lines(&s->d, 0, &w, 1, 1, &s->a), s->line.n);
@@ -71,7 +71,7 @@ static void version_5(void **state)
 
 static void many_addresses_in_one_run(void **state)
 {
-    struct pb_want w[4] = {
+    struct pb_symbol_query w[4] = {
         {.vaddr = 1}, {.vaddr = LINE_CODE}, {.vaddr = LINE_CODE + 9}, {.vaddr = LINE_CODE + 100}};
     struct scene s;
 
@@ -87,7 +87,7 @@ static void many_addresses_in_one_run(void **state)
 
 static void ranges_lead_to_the_unit(void **state)
 {
-    struct pb_want w[2] = {{.vaddr = LINE_CODE + 15}, {.vaddr = LINE_CODE + 16}};
+    struct pb_symbol_query w[2] = {{.vaddr = LINE_CODE + 15}, {.vaddr = LINE_CODE + 16}};
     uint64_t offset;
 
     (void)state;
@@ -98,7 +98,7 @@ static void ranges_lead_to_the_unit(void **state)
         s.info.n = 0;
         build_info(&s.info, version, 0x1234);
         s.d.info = range(&s.info);
-        pb_dwarf_find_units(&s.d, w, 2);
+        pb_dwarf_find_units(&s.d, w, 2, &s.a);
         assert_true(w[0].has_unit);
         assert_false(w[1].has_unit);
         assert_true(pb_dwarf_unit_lines(&s.d, w[0].unit, &offset));
@@ -116,7 +116,7 @@ static void every_cut_is_harmless(void **state)
 
         set_up(&s, version);
         for (size_t n = 0; n < s.line.n; n++) {
-            struct pb_want w = {.vaddr = LINE_CODE + 13};
+            struct pb_symbol_query w = {.vaddr = LINE_CODE + 13};
 
             s.d.line.size = n;
             assert_int_equal(pb_dwarf_run_lines(&s.d, 0, &w, 1, 1, &s.a), 0);

@@ -105,7 +105,7 @@ static void build(struct file *f)
 
 static void assert_name(struct file *f, const char *expected)
 {
-    struct pb_want w = {.vaddr = BASE + COLD + 4};
+    struct pb_symbol_query w = {.vaddr = BASE + COLD + 4};
     struct pb_module m = {.has_eh = true};
     struct pb_arena a = PB_ARENA_INIT;
 

@@ -62,7 +62,7 @@ static void build(struct file *f)
 
 static const char *name_at(struct file *f, uint64_t vaddr)
 {
-    struct pb_want w = {.vaddr = vaddr};
+    struct pb_symbol_query w = {.vaddr = vaddr};
     struct pb_elf elf;
 
     assert_int_equal(pb_elf_from_memory(&elf, f, sizeof *f, NULL), 0);
@@ -104,7 +104,8 @@ static void the_plainest_name_of_the_innermost_symbol(void **state)
 
 static void many_addresses_far_apart(void **state)
 {
-    struct pb_want w[3] = {{.vaddr = 0x1004}, {.vaddr = 0x40000000}, {.vaddr = 0x7fffffffff}};
+    struct pb_symbol_query w[3] = {
+        {.vaddr = 0x1004}, {.vaddr = 0x40000000}, {.vaddr = 0x7fffffffff}};
     struct file f;
     struct pb_elf elf;
 

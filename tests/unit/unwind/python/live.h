@@ -32,6 +32,7 @@
 #include "host/arena.h"
 #include "host/buf.h"
 #include "host/mem.h"
+#include "layouts.h"
 #include "unwind/python/value.h"
 
 #define LIVE_PROLOGUE                                                                              \
@@ -108,10 +109,10 @@ static bool live_meet(struct live *t)
         return false;
     pb_mem_init_process(&t->mem, t->pid);
     if (t->minor < 13) {
-        t->py = pb_py_layout_find(t->major, t->minor, t->micro);
+        t->py = kept_layout(t->major, t->minor, t->micro);
         return t->py != NULL;
     }
-    if (t->minor > 14)
+    if (pb_py_support(t->major, t->minor) == PB_PY_UNKNOWN)
         return false;
     assert_true(pb_mem_get(&t->mem, at, bytes, sizeof bytes));
     if (pb_py_layout_from_offsets(&t->offsets, bytes, sizeof bytes, &err) < 0)

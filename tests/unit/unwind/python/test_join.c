@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "layouts.h"
 #include "unwind/python/join.h"
 
 /* Frames from a string: letters, and a digit for a marker at that place of the C stack. */
@@ -33,7 +34,7 @@ static const char *joined(int minor, const char *first, uint64_t first_at, const
     struct pb_arena arena = PB_ARENA_INIT;
     struct pb_py_raw_stack all;
 
-    pb_py_join(pb_py_layout_find(3, minor, 9), parts, 2, &arena, &all);
+    pb_py_join(kept_layout(3, minor, 9), parts, 2, &arena, &all);
     assert_true(all.complete);
     for (size_t i = 0; i < all.n; i++) {
         text[i] = (char)all.v[i].owner;

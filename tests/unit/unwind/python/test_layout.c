@@ -8,13 +8,13 @@
 
 #include <cmocka.h>
 
-#include "unwind/python/layout.h"
+#include "layouts.h"
 
 static void test_every_version_is_found(void **state)
 {
     (void)state;
     for (int minor = 4; minor <= 12; minor++) {
-        const struct pb_py_layout *l = pb_py_layout_find(3, minor, 9);
+        const struct pb_py_layout *l = kept_layout(3, minor, 9);
 
         assert_non_null(l);
         assert_int_equal(l->major, 3);
@@ -24,51 +24,76 @@ static void test_every_version_is_found(void **state)
     }
 }
 
-/* A field without a row would be offset 0. Padding behind a bool is shorter than an int. */
-static void test_every_field_has_a_row(void **state)
+/* What every version has; a field that is not said is not there. */
+static void test_no_file_lacks_what_all_have(void **state)
 {
-    uint8_t set[sizeof(struct pb_py_layout)] = {0};
-    size_t gap = 0;
+    (void)state;
+    for (int minor = 4; minor <= 12; minor++) {
+        const struct pb_py_layout *l = kept_layout(3, minor, 9);
+        const int fields[] = {
+            l->interp_next, l->interp_threads_head, l->interp_modules, l->ts_next, l->ts_interp,
+            l->ts_thread_id, l->frame_size, l->f_back, l->f_code, l->f_lasti, l->f_localsplus,
+            l->lasti_scale, l->co_size, l->co_filename, l->co_name, l->co_firstlineno,
+            l->co_linetable, l->co_code, l->co_argcount, l->co_kwonlyargcount, l->co_nlocals,
+            l->co_flags, l->co_varnames, l->lines, l->ob_head, l->ob_type, l->ob_size,
+            l->type_name, l->type_flags, l->type_basicsize, l->type_itemsize, l->type_dictoffset,
+            l->type_mro, l->type_base, l->type_dict, l->type_qualname, l->tuple_items,
+            l->list_items, l->bytes_data, l->float_value, l->long_tag, l->long_digits,
+            l->str_length, l->str_state, l->str_ascii_size, l->str_compact_size, l->dict,
+            l->dict_used, l->dict_keys, l->dict_values, l->set_used, l->set_mask, l->set_table,
+            l->instance, l->func_name, l->func_qualname,
+        };
+
+        for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+            if (fields[i] == PB_NONE)
+                fail_msg("3.%d lacks field %zu of those that all have", minor, i);
+        assert_true(l->ts_frame != PB_NONE || l->ts_cframe != PB_NONE);
+        assert_non_null(l->loop);
+    }
+}
+
+static void test_what_can_be_done_with_a_version(void **state)
+{
+    char text[32];
 
     (void)state;
-#define ROW(field, ...)                                                                            \
-    memset(set + offsetof(struct pb_py_layout, field), 1,                                          \
-           sizeof(((struct pb_py_layout *)0)->field));
-#include "unwind/python/versions.def"
-    for (size_t i = 0; i < sizeof set; i++) {
-        gap = set[i] ? 0 : gap + 1;
-        if (gap >= sizeof(int))
-            fail_msg("no row for the field at byte %zu", i - gap + 1);
-    }
+    assert_int_equal(pb_py_support(3, 5), PB_PY_STACKS_ONLY);
+    assert_int_equal(pb_py_support(3, 6), PB_PY_AGENT);
+    assert_int_equal(pb_py_support(3, 15), PB_PY_AGENT);
+    assert_int_equal(pb_py_support(3, 99), PB_PY_UNKNOWN);
+    assert_int_equal(pb_py_support(2, 7), PB_PY_UNKNOWN);
+    assert_string_equal(pb_py_supported(text, sizeof text), "3.4 to 3.15");
 }
 
 static void test_unknown_versions_are_refused(void **state)
 {
     (void)state;
-    assert_null(pb_py_layout_find(2, 7, 18));
-    assert_null(pb_py_layout_find(3, 3, 0));
-    assert_null(pb_py_layout_find(3, 13, 0));
-    assert_null(pb_py_layout_find(4, 8, 0));
-    assert_null(pb_py_layout_find(3, -1, 0));
+    assert_null(kept_layout(2, 7, 18));
+    assert_null(kept_layout(3, 3, 0));
+    assert_null(kept_layout(3, 13, 0));
+    assert_null(kept_layout(4, 8, 0));
+    assert_null(kept_layout(3, -1, 0));
+    assert_null(kept_layout(3, 16, 0));
 }
 
 static void test_37_moved_in_its_fourth_release(void **state)
 {
-    const struct pb_py_layout *before = pb_py_layout_find(3, 7, 3);
-    const struct pb_py_layout *after = pb_py_layout_find(3, 7, 4);
+    const struct pb_py_layout *before = kept_layout(3, 7, 3);
+    const struct pb_py_layout *after = kept_layout(3, 7, 4);
 
     (void)state;
     assert_int_equal(after->runtime_tstate_current - before->runtime_tstate_current, 88);
     assert_int_equal(after->runtime_gil_holder, 1272);
     assert_int_equal(before->runtime_gil_holder, 1184);
+    assert_int_equal(kept_layout(3, 7, -1)->runtime_gil_holder, 1272);
 }
 
 static void test_fields_that_moved(void **state)
 {
-    const struct pb_py_layout *l35 = pb_py_layout_find(3, 5, 9);
-    const struct pb_py_layout *l36 = pb_py_layout_find(3, 6, 15);
-    const struct pb_py_layout *l310 = pb_py_layout_find(3, 10, 1);
-    const struct pb_py_layout *l311 = pb_py_layout_find(3, 11, 7);
+    const struct pb_py_layout *l35 = kept_layout(3, 5, 9);
+    const struct pb_py_layout *l36 = kept_layout(3, 6, 15);
+    const struct pb_py_layout *l310 = kept_layout(3, 10, 1);
+    const struct pb_py_layout *l311 = kept_layout(3, 11, 7);
 
     (void)state;
     assert_int_equal(l35->co_firstlineno, 112);
@@ -86,7 +111,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_version_is_found),
-        cmocka_unit_test(test_every_field_has_a_row),
+        cmocka_unit_test(test_no_file_lacks_what_all_have),
+        cmocka_unit_test(test_what_can_be_done_with_a_version),
         cmocka_unit_test(test_unknown_versions_are_refused),
         cmocka_unit_test(test_37_moved_in_its_fourth_release),
         cmocka_unit_test(test_fields_that_moved),

@@ -1,7 +1,7 @@
 /* Lines of real code objects: each instruction has the line that Python itself gives. */
 #include "live.h"
 
-#include "unwind/python/lines.h"
+#include "base/python/lines.h"
 
 /* Prints for every code object: address, then pairs of instruction offset and line. */
 static const char script[] = LIVE_PROLOGUE

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "image.h"
+#include "layouts.h"
 #include "offsets.h"
 #include "unwind/python/code.h"
 #include "unwind/python/locals.h"
@@ -201,7 +202,7 @@ static void each_layout(void (*check)(const struct pb_py_layout *))
                                         offsets_314t_bytes};
 
     for (int minor = 4; minor <= 12; minor++)
-        check(pb_py_layout_find(3, minor, 9));
+        check(kept_layout(3, minor, 9));
     for (size_t i = 0; i < sizeof fills / sizeof fills[0]; i++) {
         struct pb_py_layout l = layout_of(fills[i]);
 
@@ -293,8 +294,8 @@ static void test_a_run_that_has_just_begun_is_torn(void **state)
 {
     (void)state;
     for (int minor = 11; minor <= 12; minor++) {
-        assert_true(nested_is_whole(pb_py_layout_find(3, minor, 0), false));
-        assert_false(nested_is_whole(pb_py_layout_find(3, minor, 0), true));
+        assert_true(nested_is_whole(kept_layout(3, minor, 0), false));
+        assert_false(nested_is_whole(kept_layout(3, minor, 0), true));
     }
 }
 

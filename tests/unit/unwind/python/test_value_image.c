@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "image.h"
+#include "layouts.h"
 #include "offsets.h"
 
 static uint8_t memory[1 << 16];
@@ -54,7 +55,7 @@ static void test_every_layout_reads_its_objects(void **state)
 
     (void)state;
     for (int minor = 4; minor <= 12; minor++)
-        check_sample(pb_py_layout_find(3, minor, 9));
+        check_sample(kept_layout(3, minor, 9));
     for (size_t i = 0; i < sizeof fills / sizeof fills[0]; i++) {
         struct pb_py_layout l = layout_of(fills[i]);
 
@@ -121,7 +122,7 @@ static void test_every_scheme_of_attributes(void **state)
 
     (void)state;
     for (int minor = 4; minor <= 12; minor++)
-        check_instance(pb_py_layout_find(3, minor, 9));
+        check_instance(kept_layout(3, minor, 9));
     l = layout_of(offsets_313_bytes);
     check_instance(&l);
     l = layout_of(offsets_314t_bytes);
@@ -146,7 +147,7 @@ static void test_tagged_references(void **state)
 /* To 3.11 a str may have its characters elsewhere, or only as wide characters. */
 static void test_legacy_str(void **state)
 {
-    const struct pb_py_layout *py = pb_py_layout_find(3, 5, 0);
+    const struct pb_py_layout *py = kept_layout(3, 5, 0);
     const uint16_t two[] = {0x65e5, 0x672c};
     const uint32_t wide[] = {'o', 'l', 'd'};
     struct image img;
@@ -177,7 +178,7 @@ static void test_nonsense_is_unreadable(void **state)
     uint64_t t_list, t_str, list, str, item;
 
     (void)state;
-    image_init(&img, pb_py_layout_find(3, 12, 0), memory, sizeof memory);
+    image_init(&img, kept_layout(3, 12, 0), memory, sizeof memory);
     expect(&img, 0, "<unreadable>");
     expect(&img, 1, "<unreadable>");
     expect(&img, UINT64_MAX, "<unreadable>");
@@ -210,7 +211,7 @@ static void test_a_web_of_lists_ends(void **state)
     struct image img;
 
     (void)state;
-    image_init(&img, pb_py_layout_find(3, 8, 0), memory, sizeof memory);
+    image_init(&img, kept_layout(3, 8, 0), memory, sizeof memory);
     t_list = image_type(&img, "list", PB_TP_LIST);
     memset(list, 0, sizeof list);
     for (size_t i = 0; i < 40; i++)
@@ -237,7 +238,7 @@ static void test_lookups(void **state)
     int64_t number;
 
     (void)state;
-    image_init(&img, pb_py_layout_find(3, 5, 0), memory, sizeof memory);
+    image_init(&img, kept_layout(3, 5, 0), memory, sizeof memory);
     r = (struct pb_py_reader){&img.mem, img.py, &arena, NULL};
     t_int = image_type(&img, "int", PB_TP_LONG);
     t_str = image_type(&img, "str", PB_TP_STR);

@@ -1,0 +1,26 @@
+"""One rank sleeps, say in a checkpoint to a slow disk."""
+# expect: hang
+# ranks: 2
+# rank: 1
+import os
+import time
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+x = torch.ones(4)
+for _ in range(3):
+    dist.all_reduce(x)
+print("stall", flush=True)
+
+
+
+def save():
+    time.sleep(3600)  # here
+
+
+if rank == 1:
+    save()
+dist.all_reduce(x)

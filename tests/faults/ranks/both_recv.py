@@ -1,0 +1,20 @@
+"""Two ranks both receive first."""
+# expect: hang
+# ranks: 2
+# rank: 0,1
+import os
+import time
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+x = torch.ones(4)
+for _ in range(3):
+    dist.all_reduce(x)
+print("stall", flush=True)
+
+
+dist.recv(x, src=1 - rank)  # here
+dist.send(x, dst=1 - rank)
