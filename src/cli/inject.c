@@ -24,7 +24,8 @@ static const struct pb_opt options[] = {
     {.name = "pprof", .letter = 'P',
      .help = "sample its stacks all the time (-D profile.rate=HZ, default 19), and start the node "
              "that keeps them; see flamegraph --last"},
-    {.name = "crash", .letter = 'c', .help = "a report of all threads when it crashes: see crashes"},
+    {.name = "crash", .letter = 'c',
+     .help = "a report of all threads when it crashes: see crashes"},
     {.name = "listen", .letter = 'l', .type = PB_OPT_STR, .arg = "ADDRESS",
      .help = "answer at this address for this process: [HOST]:PORT; see serve"},
     {.name = "force", .help = "try it under a seccomp filter, too, which may end the process"},
