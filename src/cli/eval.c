@@ -38,6 +38,7 @@ const struct pb_cmd pb_cmd_eval = {
         "code prints comes out while it runs; what other threads print goes where it went. Ctrl-C\n"
         "interrupts the code, not the job. Injects the probes first if they are not there.\n"
         "Loaded modules and those of the standard library need no import: gc.collect().\n"
+        "Python 3.6 and 3.7 handle a signal that comes while --main code computes when it ends.\n"
         "Exit code 1: the code raised an exception; 5: it did not end in time, or the GIL was not\n"
         "to be had, in which case the thread that holds it is shown.",
     .options = options,

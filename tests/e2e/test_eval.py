@@ -5,12 +5,15 @@ import time
 
 import pytest
 
+import harness
 from agents import Probed, Wire, eventually, start_tool
 from harness import TARGETS, Script, Target, backtrace, main_thread, probing
 
 # A call that nothing but another thread can end: stuck.release().
 STUCK = "import _thread; stuck = _thread.allocate_lock(); stuck.acquire(); stuck.acquire()\n"
 WAIT = "import time; print('go')\nwhile True: time.sleep(0.01)"
+SLEEP = "import time; print('go')\ntime.sleep(1000)"
+SLEEPING = ("23", "230", "270")  # select, clock_nanosleep and pselect6, by /proc/PID/syscall
 
 
 @pytest.fixture(autouse=True)
@@ -208,6 +211,21 @@ def test_name_of_another_function(py, job):
     assert job.eval("nowhere").stderr.endswith("NameError: name 'nowhere' is not defined\n")
 
 
+def test_the_programs_function_comes_first(py, start, tmp_path):
+    """Functions of a library that run have a variable of this name as well."""
+    if py.free_threaded:
+        pytest.skip("frames of other threads are not read without a GIL")
+    script = tmp_path / "waits.py"
+    script.write_text("import os, queue, threading\nthreading.Thread(target=int).start()\n"
+                      "def work(timeout):\n    print('ready', os.getpid(), flush=True)\n"
+                      "    queue.Queue().get(timeout=timeout)\nwork(1000)\n")
+    target = start(Target, [py.command, str(script)])
+    stack = harness.once(lambda: harness.stack_of(target.pid), lambda it: it[0][0] != "work")
+    assert stack[0][0] != "work", stack
+    answer = probing(target.pid, "eval", "timeout")
+    assert answer.stderr.endswith("timeout is a variable of work: --frame work\n"), answer
+
+
 def test_modules_need_no_import(py, own):
     target = own()
     assert target.value("isinstance(gc.collect(), int), sys.byteorder") == "(True, 'little')\n"
@@ -255,6 +273,19 @@ def test_main_thread(job):
     assert job.eval("--main", "1/0").returncode == 1
 
 
+def start_waiting(py, target):
+    """The tool, evaluating code that waits for a signal. The code runs as a pending call, in which
+    Python before 3.8 sees a signal only where it ends a wait: there the wait has begun."""
+    tool = start_tool(target.pid, "eval", "--main", WAIT if py.minor >= (3, 8) else SLEEP)
+    assert tool.stdout.readline() == b"go\n"
+    if py.minor < (3, 8):
+        def syscall():
+            with open("/proc/%d/syscall" % target.pid) as file:
+                return file.read().split()[0]
+        assert harness.once(syscall, SLEEPING.__contains__) in SLEEPING
+    return tool
+
+
 def test_signals_are_the_programs(py, start):
     """A handler that raises while code runs on the main thread raises in the program; what the code
     itself raises does not, and what is printed later goes where it went."""
@@ -262,8 +293,7 @@ def test_signals_are_the_programs(py, start):
     probing(target.pid, "inject")
     for sign, name in ((signal.SIGUSR1, "Alarm"), (signal.SIGINT, "KeyboardInterrupt"),
                        (signal.SIGUSR1, "Alarm")):
-        tool = start_tool(target.pid, "eval", "--main", WAIT)
-        assert tool.stdout.readline() == b"go\n"
+        tool = start_waiting(py, target)
         os.kill(target.pid, sign)
         assert target.read_ready(60) == name + "\n"
         assert tool.communicate(timeout=60)[1].decode() == (
@@ -276,8 +306,7 @@ def test_signals_are_the_programs(py, start):
     assert answer.returncode == 5
     answer = probing(target.pid, "eval", "--main", "say('here')")
     assert (answer.stdout, answer.stderr) == ("here\n", "")
-    tool = start_tool(target.pid, "eval", "--main", WAIT)
-    assert tool.stdout.readline() == b"go\n"
+    tool = start_waiting(py, target)
     os.kill(target.pid, signal.SIGTERM)
     assert target.process.wait(60) == 3
     assert target.process.stdout.read() == b""

@@ -176,18 +176,26 @@ def find_frame(depth, name, tid):
     return frame
 
 
+def is_own(code):
+    """Is it the program's code, not of a library or of Python itself?"""
+    return not any(part in code.co_filename
+                   for part in ("/site-packages/", "/dist-packages/", "/lib/python3"))
+
+
 def whose_variable(error):
     """A line about a name that means nothing in __main__ but is a variable of a function that the
-    main thread is in; "" where there is none."""
+    main thread is in, the program's own before those of libraries; "" where there is none."""
     frame = sys._current_frames().get(main_ident()) if may_read_frames() else None
-    name = (str(error).split("'") + [""])[1]
+    name, found = (str(error).split("'") + [""])[1], []
     while frame is not None:
         code = frame.f_code
-        own = getattr(code, "co_qualname", code.co_name)
         if name in code.co_varnames + code.co_cellvars and code.co_filename[:1] != "<":
-            return "%s is a variable of %s: --frame %s\n" % (
-                name, own, code.co_name if "<" in own else own)
+            found.append(code)
         frame = frame.f_back
+    for code in [one for one in found if is_own(one)] or found:
+        own = getattr(code, "co_qualname", code.co_name)  # from 3.11 on
+        return "%s is a variable of %s: --frame %s\n" % (
+            name, own, code.co_name if "<" in own else own)
     return ""
 
 
