@@ -163,8 +163,8 @@ def test_processes_files_and_jobs(any_py, start, node, tmp_path):
             found["before"] = found.get("before", 0) + int(before)
             found["now"] = found.get("now", 0) + int(now)
     assert 0.4 < found["before"] / found["now"] < 2.5, found
-    said = flame(node, "fg", "--diff", *files)
-    assert re.search(r"^flamegraph-\d{6}\.html ", said, re.M), said
+    answer = node("fg", "--diff", *files, cwd=str(tmp_path))
+    assert re.search(r"^flamegraph-\d{6}\.html ", answer.stdout, re.M), answer
     for wrong in (["--diff", "rank:9"], ["--diff", "nonsense", "2s"], ["x"],
                   ["--diff", "median", "2s"]):
         assert node(targets[0].pid, "fg", *wrong).returncode == 2, wrong

@@ -25,6 +25,7 @@ def threads(pid):
     return found
 
 
+@pytest.mark.skipif(os.nice(0) >= 10, reason="the tests themselves have low priority")
 def test_the_engine_works_with_low_priority(node):
     node.rows("SELECT 1 AS one")
     server, = children(node.pid())
