@@ -10,7 +10,7 @@ VENV := build/venv
 PYTHON_TOOLS = $(VENV)/bin/python
 
 GOALS := all build release wheel dev test demo bench lint format install uninstall clean asan tsan fuzz
-VARIABLES := PREFIX DESTDIR WEB JOBS ARGS CC CFLAGS LDFLAGS PROBING_%
+VARIABLES := PREFIX DESTDIR WEB JOBS ARGS V CC CFLAGS CPPFLAGS LDFLAGS PROBING_%
 .PHONY: $(GOALS)
 
 # What is misspelt is said, not passed over: a folder of the goal's name is no goal, and a variable
@@ -43,11 +43,11 @@ dev:
 
 # Unit, lint and bounded fuzz tests, then the real binary against real interpreters, several files
 # at a time where the rights are there. Both run even if the first fails. What failed runs once more,
-# alone, and is named (PROBING_TEST_STRICT=1: no test runs twice).
+# alone, and is named at the end if it passed then (PROBING_TEST_STRICT=1: no test runs twice).
 test: dev
-	@rc=0; ctest --preset dev -j $(JOBS) || { [ -z "$$PROBING_TEST_STRICT" ] && \
-		echo "UNSTEADY, unless they fail again:" && ctest --preset dev --rerun-failed; } || rc=1; \
-	PROBING_BIN=$(CURDIR)/build/dev/probing $(PYTHON_TOOLS) tests/e2e/run.py || rc=1; \
+	@rc=0; $(PYTHON_TOOLS) tests/unit/run.py dev $(JOBS) build/flaky.json || rc=1; \
+	PROBING_BIN=$(CURDIR)/build/dev/probing \
+		$(PYTHON_TOOLS) tests/e2e/run.py --flaky build/flaky.json || rc=1; \
 	exit $$rc
 
 demo: release

@@ -33,6 +33,12 @@ def pytest_sessionfinish(session):
     harness.remove_stores()
 
 
+def first_line(report):
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash else report.longreprtext
+    return (text.strip().splitlines() or [""])[0][:200]
+
+
 def pytest_terminal_summary(terminalreporter):
     """For run.py, which adds up what several processes of pytest count."""
     path = os.environ.get("PROBING_TEST_REPORT")
@@ -43,7 +49,7 @@ def pytest_terminal_summary(terminalreporter):
     counts = {"passed": len(stats.get("passed", [])), "failed": len(bad),
               "skipped": len(stats.get("skipped", []))}
     with open(path, "w") as file:
-        json.dump({"counts": counts, "failures": ["FAILED " + it.nodeid for it in bad]}, file)
+        json.dump({"counts": counts, "failures": {it.nodeid: first_line(it) for it in bad}}, file)
 
 
 @pytest.fixture(scope="module", params=interpreters.chosen(), ids=lambda item: item.label)

@@ -2,11 +2,10 @@
 Runs the end-to-end tests, several files at a time: each file has processes, network, /dev/shm and
 /tmp of its own (namespaces, which need root), so that what one test starts no other sees, and
 nothing of it is left. Without the rights, one file at a time. Tests marked `alone` measure time:
-they run at the end, while nothing else does. So do, once more, a few tests that failed (eight at
-most): one that fails alone, too, has failed, one that passes then is named as unsteady, and a fault
-to look for. PROBING_TEST_STRICT=1: no test runs twice.
-usage: run.py [FILE...]; PROBING_TEST_WORKERS says how many at a time. All that pytest said is in
-build/e2e.
+they run at the end, while nothing else does. So do, once more, tests that failed, where
+second_look.py lets them. PROBING_TEST_STRICT=1: no test runs twice.
+usage: run.py [--flaky FILE] [FILE...]; PROBING_TEST_WORKERS says how many at a time. All that
+pytest said is in build/e2e. --flaky: what unit/run.py found flaky, named at the end as well.
 """
 import ctypes
 import fcntl
@@ -23,6 +22,9 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(1, os.path.dirname(HERE))
+import second_look  # noqa: E402
+
 LOGS = os.path.join(ROOT, "build", "e2e")
 FACTS = os.path.join(LOGS, "facts.json")
 DURATIONS = os.path.join(HERE, "durations.txt")
@@ -30,7 +32,6 @@ LIMIT = 1800  # seconds for one file, on a machine that has much else to do
 MEMORY = 3 << 30  # for the tests of one file: ranks with torch, a browser
 PR_SET_PDEATHSIG = 1
 COUNTED = ("passed", "failed", "skipped")
-AGAIN_MAX = 8  # tests that may run a second time; more of them are no accident
 
 UNSHARE = ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--ipc",
            "--net", "--propagation", "private"]
@@ -130,7 +131,8 @@ class Part:
         stem = os.path.join(LOGS, name[:-3] + ("-" + kind if kind else ""))
         self.log, self.report = stem + ".log", stem + ".json"
         self.process = self.folder = self.began = None
-        self.took, self.counts, self.lines, self.trouble = 0, dict.fromkeys(COUNTED, 0), [], None
+        self.took, self.counts, self.trouble = 0, dict.fromkeys(COUNTED, 0), None
+        self.failures = {}  # name: the first line of why
 
     def start(self, serial):
         for path in (self.log, self.report):
@@ -178,7 +180,7 @@ class Part:
         try:
             with open(self.report) as file:
                 it = json.load(file)
-            self.counts, self.lines = it["counts"], it["failures"]
+            self.counts, self.failures = it["counts"], it["failures"]
         except (OSError, ValueError):
             self.trouble = self.trouble or "pytest ended before its time, with exit status %d" % (
                 self.process.returncode)
@@ -187,7 +189,7 @@ class Part:
             self.trouble = "pytest's exit status is %d" % self.process.returncode
         if self.trouble:
             self.counts["failed"] += 1
-            self.lines = self.lines + ["%s: %s" % (self.label, self.trouble)]
+            self.failures[self.label] = self.trouble
 
     def text(self):
         """What to show of it: one line, and all that pytest says of what failed."""
@@ -231,24 +233,23 @@ def run(waiting, count, serial):
             part.stop()
 
 
-def again(done):
-    """Runs tests that failed a second time, alone; those that pass then did not fail."""
-    failed = [line for part in done for line in part.lines]
-    if (not failed or len(failed) > AGAIN_MAX or os.environ.get("PROBING_TEST_STRICT") or
-            any(part.trouble for part in done)):
-        return []
-    unsteady = []
+def again(done, before, serial):
+    """Runs tests that failed once more, alone; those that pass then did not fail: {name: why}."""
+    failed = {name: why for part in done for name, why in part.failures.items()}
+    if any(part.trouble for part in done) or not second_look.allowed(failed, before):
+        return {}
+    flaky = {}
     for part in done:
-        second = Part(part.name, tests=[line[len("FAILED "):] for line in part.lines])
-        if part.lines:
-            run([second], 1, False)
-            gone = [] if second.trouble else [line for line in part.lines
-                                              if line not in second.lines]
-            part.lines = [line for line in part.lines if line not in gone]
-            part.counts["failed"] -= len(gone)
-            part.counts["passed"] += len(gone)
-            unsteady += gone
-    return unsteady
+        if not part.failures:
+            continue
+        second = Part(part.name, tests=list(part.failures))
+        run([second], 1, serial)
+        passed = [] if second.trouble else [it for it in part.failures if it not in second.failures]
+        for name in passed:
+            flaky[name] = part.failures.pop(name)
+            part.counts["failed"] -= 1
+            part.counts["passed"] += 1
+    return flaky
 
 
 def say_interpreters():
@@ -263,7 +264,22 @@ def say_interpreters():
     torches.pythons()
 
 
-def main(names):
+def report(done, flaky, began):
+    """The closing lines; the exit status."""
+    total = {key: sum(part.counts[key] for part in done) for key in COUNTED}
+    for part in done:
+        for name, why in part.failures.items():
+            print("FAILED %s: %s" % (name, why))
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print("end-to-end tests: %d files in %.0f s, %.0f s of processor time" % (
+        len({part.name for part in done}), time.monotonic() - began,
+        spent.ru_utime + spent.ru_stime))
+    print(", ".join("%d %s" % (total[key], key) for key in COUNTED))
+    print("".join(line + "\n" for line in second_look.lines(flaky)), end="")
+    return 1 if total["failed"] or not total["passed"] else 0
+
+
+def main(names, flaky):
     os.makedirs(LOGS, exist_ok=True)
     lock = open(os.path.join(LOGS, "lock"), "w")
     try:
@@ -283,20 +299,18 @@ def main(names):
     together, alone = parts(names)
     run(together, count, bool(reason))
     run(alone, 1, bool(reason))
-    unsteady = [] if reason else again(together + alone)
-    total = {key: sum(part.counts[key] for part in together + alone) for key in COUNTED}
-    for part in together + alone:
-        for line in part.lines:
-            print(line)
-    for line in unsteady:
-        print(line.replace("FAILED", "UNSTEADY", 1) + ": passed the second time, alone")
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print("end-to-end tests: %d files in %.0f s, %.0f s of processor time" % (
-        len(names), time.monotonic() - began, spent.ru_utime + spent.ru_stime))
-    print(", ".join("%d %s" % (total[key], key) for key in COUNTED))
-    return 1 if total["failed"] or not total["passed"] else 0
+    flaky.update(again(together + alone, len(flaky), bool(reason)))
+    return report(together + alone, flaky, began)
+
+
+def arguments(words):
+    """The files, and what was flaky before: {name: why}."""
+    if words[:1] != ["--flaky"]:
+        return words, {}
+    with open(words[1]) as file:
+        return words[2:], json.load(file)
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*arguments(sys.argv[1:])))
