@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 VENV := build/venv
 PYTHON_TOOLS = $(VENV)/bin/python
 
-GOALS := all build release wheel dev test demo bench lint format install uninstall clean asan tsan fuzz
+GOALS := all build release wheel dev check test demo bench lint format install uninstall clean asan tsan fuzz
 VARIABLES := PREFIX DESTDIR WEB JOBS ARGS V CC CFLAGS CPPFLAGS LDFLAGS PROBING_%
 .PHONY: $(GOALS)
 
@@ -48,6 +48,15 @@ test: dev
 	@rc=0; $(PYTHON_TOOLS) tests/unit/run.py dev $(JOBS) build/flaky.json || rc=1; \
 	PROBING_BIN=$(CURDIR)/build/dev/probing \
 		$(PYTHON_TOOLS) tests/e2e/run.py --flaky build/flaky.json || rc=1; \
+	exit $$rc
+
+# Between two edits: the same without fuzzers, and of the end-to-end tests those of the main commands
+# on one interpreter.
+CHECKED := cli list stacks threads inject eval query serve web
+check: dev
+	@rc=0; ctest --preset dev -j $(JOBS) -LE fuzz || rc=1; \
+	PROBING_TEST_ONLY=newest PROBING_BIN=$(CURDIR)/build/dev/probing \
+		$(PYTHON_TOOLS) tests/e2e/run.py $(CHECKED:%=test_%.py) || rc=1; \
 	exit $$rc
 
 demo: release

@@ -52,7 +52,16 @@ def pytest_terminal_summary(terminalreporter):
         json.dump({"counts": counts, "failures": {it.nodeid: first_line(it) for it in bad}}, file)
 
 
-@pytest.fixture(scope="module", params=interpreters.chosen(), ids=lambda item: item.label)
+def pytest_generate_tests(metafunc):
+    """Where tests are marked `few`, three interpreters stand for all."""
+    if "py" in metafunc.fixturenames:
+        few = metafunc.definition.get_closest_marker("few")
+        items = interpreters.few() if few else interpreters.chosen()
+        metafunc.parametrize("py", items, ids=lambda item: item.label, indirect=True,
+                             scope="module")
+
+
+@pytest.fixture(scope="module")
 def py(request):
     """Each interpreter in turn."""
     return request.param

@@ -151,15 +151,29 @@ def readable():
 
 
 def chosen():
-    """Interpreters for the tests; PROBING_TEST_ONLY=3.8,3.13 narrows them."""
+    """Interpreters for the tests; PROBING_TEST_ONLY=3.8,3.13 narrows them, or =newest."""
     only = os.environ.get("PROBING_TEST_ONLY")
     if not only:
         return readable()
+    if only == "newest":
+        return [newest_of(readable())]
     return [item for item in readable() if any(item.label.startswith(o) for o in only.split(","))]
+
+
+def few():
+    """The oldest, one of 3.11 and the newest, for what hardly depends on the version."""
+    usual = [item for item in chosen() if not item.free_threaded]
+    middle = [item for item in usual if item.minor == (3, 11) and not item.debug]
+    picked = usual[:1] + middle[-1:] + usual[-1:]
+    return sorted(set(picked), key=usual.index) or chosen()
 
 
 def newest():
     """One interpreter for tests that do not depend on the version."""
-    usual = [item for item in chosen() if not item.debug and not item.wrapped
+    return newest_of(chosen())
+
+
+def newest_of(items):
+    usual = [item for item in items if not item.debug and not item.wrapped
              and not item.free_threaded and not item.command.startswith(UNPACKED)]
-    return (usual or chosen())[-1]
+    return (usual or items)[-1]
