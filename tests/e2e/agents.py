@@ -4,9 +4,9 @@ import signal
 import socket
 import struct
 import subprocess
-import time
 
 import harness
+import patience
 
 MAGIC, HEAD = 0x31474250, struct.Struct("=IHHII")
 HELLO, EVAL, INTERRUPT, COMPLETE, CONFIG, EJECT, STATUS = range(1, 8)
@@ -19,7 +19,7 @@ class Probed(harness.Script):
     def __init__(self, interpreter, *args, **how):
         super().__init__(interpreter, "probed.py", *args, **how)
 
-    def settle(self, seconds=harness.PATIENCE):
+    def settle(self, seconds=patience.SECONDS):
         """It wakes up all the time."""
         return self
 
@@ -35,7 +35,7 @@ class Probed(harness.Script):
     def end(self):
         """Lets the job end by itself; what it printed, and its exit code."""
         self.eval("finish = True")
-        out, err = self.process.communicate(timeout=harness.PATIENCE)
+        out, err = self.process.communicate(timeout=patience.SECONDS)
         return self.process.returncode, out.decode(), err.decode()
 
     def home(self, pid=None):
@@ -122,10 +122,3 @@ def computed(pid, tid):
     """Seconds that a thread has computed."""
     with open("/proc/%d/task/%s/schedstat" % (pid, tid)) as file:
         return int(file.read().split()[0]) / 1e9
-
-
-def eventually(good, seconds=harness.PATIENCE):
-    end = time.monotonic() + seconds
-    while not good():
-        assert time.monotonic() < end, "did not happen in %d s" % seconds
-        time.sleep(0.01)

@@ -11,6 +11,7 @@ import urllib.parse
 import pytest
 
 import harness
+import patience
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WEB = os.path.join(ROOT, "web")
@@ -52,7 +53,7 @@ class Browser:
             self.answers.put(json.loads(line))
         self.answers.put(None)
 
-    def ask(self, timeout=harness.PATIENCE, **wanted):
+    def ask(self, timeout=patience.SECONDS, **wanted):
         self.asked += 1
         self.process.stdin.write(json.dumps(dict(wanted, id=self.asked)).encode() + b"\n")
         self.process.stdin.flush()
@@ -88,8 +89,8 @@ class Page:
         self.browser, self.number = browser, number
         self.origin = None
 
-    def run(self, script, patience=2 * harness.PATIENCE, **args):
-        return self.browser.ask(patience, do="run", page=self.number, code=script, args=args)
+    def run(self, script, timeout=2 * patience.SECONDS, **args):
+        return self.browser.ask(timeout, do="run", page=self.number, code=script, args=args)
 
     def open(self, url):
         self.origin = "/".join(url.split("/")[:3])
@@ -129,7 +130,7 @@ class Page:
     def press(self, keys):
         self.run("await page.keyboard.press(args.keys)", keys=keys)
 
-    def wait(self, condition, timeout=harness.PATIENCE, **args):
+    def wait(self, condition, timeout=patience.SECONDS, **args):
         """Until an expression in the page is true."""
         try:
             self.run("""const wanted = new Function('args', 'return (' + args.code + ')');
@@ -142,7 +143,7 @@ class Page:
                                  "Console: %s" % (condition, timeout, self.text("body")[:1500],
                                          seen["requests"][-8:], seen["console"])) from error
 
-    def wait_text(self, text, selector="#app", timeout=harness.PATIENCE):
+    def wait_text(self, text, selector="#app", timeout=patience.SECONDS):
         self.wait("(document.querySelector(args.s)?.innerText ?? '').includes(args.text)", timeout,
                   s=selector, text=text)
 
@@ -166,21 +167,12 @@ class Page:
         self.browser.ask(do="close", page=self.number)
 
 
-def eventually(check, timeout=harness.PATIENCE):
-    """check() until it does not fail; returns what it returns."""
-    end = time.monotonic() + timeout
-    while True:
-        try:
-            return check()
-        except (AssertionError, LookupError, ValueError):
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.3)
-
-
 def ask_sql(page, sql, **params):
+    """Until the answer to this is shown: what was there before stays that long."""
     page.go("#/sql?" + urllib.parse.urlencode(dict(params, q=sql)))
-    page.wait("document.querySelector('[role=status]')?.innerText.includes(' rows in ')")
+    page.wait("""[...document.querySelectorAll("[role=status]")].some((it) =>
+        it.innerText.includes(" rows in ") && (it.dataset.asked ?? "").includes(args.sql))""",
+              sql=sql)
 
 
 def result_rows(page):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import harness
-import hosts
+import patience
 
 
 class Torchrun:
@@ -28,7 +28,8 @@ class Torchrun:
                     machines[0].address, "--master-port", port,
                     os.path.join(harness.TARGETS, script), env=env, stdout=file,
                     stderr=subprocess.STDOUT))
-        assert hosts.eventually(lambda: len(self.ranks()) == world, 240), self.text()
+        assert patience.once(lambda: len(self.ranks()) == world,
+                             seconds=2 * patience.SECONDS), self.text()
 
     def text(self):
         return "\n".join(open(out, errors="replace").read()[-3000:] for out in self.outs)
@@ -63,5 +64,5 @@ def all_alive(machines):
                names for host in machines)
 
 
-def wait_for(test, seconds=60):
-    assert hosts.eventually(test, seconds), "it did not come to be"
+def wait_for(test, seconds=patience.SECONDS):
+    assert patience.once(test, seconds=seconds), "it did not come to be"

@@ -6,6 +6,7 @@ import time
 
 import harness
 import package
+import patience
 
 SCRIPT = os.path.join(harness.TARGETS, "crashing.py")
 LINES = harness.markers(SCRIPT)
@@ -71,7 +72,7 @@ def wait_until_on(pid):
     def state():
         with open(os.path.join(package.home(pid), "status")) as file:
             return [line for line in file if line.strip() == "collector.crash=on"]
-    assert harness.once(state, bool), "the collector did not come on"
+    assert patience.once(state), "the collector did not come on"
 
 
 def package_folder(home):

@@ -11,6 +11,8 @@ import subprocess
 import tempfile
 import time
 
+import patience
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TARGETS = os.path.join(ROOT, "tests", "targets")
@@ -21,8 +23,6 @@ for name in ("NO_COLOR", "PROBING_TARGET", "ENDPOINT", "PYTHONHOME", "PYTHONPATH
              "PROBING_TEST_FACTS", "PROBING_TEST_REPORT"):
     ENV.pop(name, None)
 PR_SET_PDEATHSIG = 1
-# Seconds in which what must happen has happened, on a machine with much else to do as well.
-PATIENCE = 120
 RESTLESS = {"spin.py", "chains.py", "brief.py", "recursing.py", "passing.py"}
 STARTED = set()  # pids of all targets
 
@@ -51,7 +51,7 @@ class Target:
         try:
             words = ["["]
             while words[0].startswith("["):  # torch's libraries speak up in some versions
-                words = self.read_ready(PATIENCE).split()
+                words = self.read_ready(patience.SECONDS).split()
         except BaseException:
             self.stop()
             raise
@@ -73,7 +73,7 @@ class Target:
             line += piece
         return line.decode()
 
-    def settle(self, seconds=PATIENCE):
+    def settle(self, seconds=patience.SECONDS):
         """Waits until every thread sleeps, twice in a row."""
         calm, end = 0, time.monotonic() + seconds
         while calm < 2 and time.monotonic() < end:
@@ -150,7 +150,7 @@ def tracer(pid):
         return int([line for line in file if line.startswith("TracerPid")][0].split()[1])
 
 
-def probing(*args, timeout=PATIENCE, env=None, prefix=()):
+def probing(*args, timeout=patience.SECONDS, env=None, prefix=()):
     """Runs the tool; text in and out."""
     return subprocess.run(list(prefix) + [BIN] + [str(arg) for arg in args], timeout=timeout,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -191,15 +191,6 @@ def order(thread):
     """Function names of all frames, native ones in brackets, innermost first."""
     return [frame["func"] if frame["frame_type"] == "python" else "[%s]" % frame["func"]
             for frame in thread["frames"]]
-
-
-def once(look, good, seconds=PATIENCE):
-    """The first answer that is good: for states that a thread leaves for an instant."""
-    end = time.monotonic() + seconds
-    while True:
-        answer = look()
-        if good(answer) or time.monotonic() > end:
-            return answer
 
 
 def steady(test):

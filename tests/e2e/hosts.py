@@ -7,11 +7,11 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
 import harness
+import patience
 
 NEW = ["unshare", "--net", "--uts", "--mount", "--pid", "--ipc", "--fork", "--kill-child",
        "--mount-proc", "--propagation", "private"]
@@ -145,16 +145,6 @@ class Network:
         self.keeper.stdout.close()
 
 
-def eventually(test, seconds=harness.PATIENCE):
-    """Waits until it holds; what it returned at last."""
-    end = time.monotonic() + seconds
-    while True:
-        got = test()
-        if got or time.monotonic() > end:
-            return got
-        time.sleep(0.05)
-
-
 class Ssh:
     """sshd on each of the hosts given, and a way from each to each without a password."""
 
@@ -196,4 +186,4 @@ class Ssh:
         host.run("mkdir", "-p", "/run/sshd")
         self.daemons.append(host.start("/usr/sbin/sshd", "-D", "-e", "-f", config,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        assert eventually(lambda: host.run("sh", "-c", "ss -ltn | grep -q :22").returncode == 0)
+        assert patience.once(lambda: host.run("sh", "-c", "ss -ltn | grep -q :22").returncode == 0)

@@ -7,6 +7,7 @@ import tempfile
 import time
 
 import harness
+import patience
 from harness import BIN, TARGETS, Target, probing
 
 SUCCESS = "Successfully injected probes into process %d\n"
@@ -16,7 +17,7 @@ def threads(pid):
     return len(os.listdir("/proc/%d/task" % pid))
 
 
-def threads_become(pid, count, seconds=harness.PATIENCE):
+def threads_become(pid, count, seconds=patience.SECONDS):
     """A thread that has had its say takes a moment to end. True when the number is as expected."""
     end = time.monotonic() + seconds
     while threads(pid) != count:
@@ -41,7 +42,7 @@ def ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
-def moves_on(pid, seconds=harness.PATIENCE):
+def moves_on(pid, seconds=patience.SECONDS):
     """Does the process use its CPU?"""
     before, end = ticks(pid), time.monotonic() + seconds
     while time.monotonic() < end:

@@ -8,6 +8,7 @@ import time
 import pytest
 
 import harness
+import patience
 
 
 class Node:
@@ -30,7 +31,7 @@ class Node:
     def __call__(self, *args, **how):
         command = [harness.BIN] + [str(arg) for arg in args]
         return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, timeout=how.pop("timeout", harness.PATIENCE),
+                              stderr=subprocess.PIPE, timeout=how.pop("timeout", patience.SECONDS),
                               env=dict(harness.ENV, **dict(self.env, **how.pop("env", {}))),
                               preexec_fn=self.become if self.uid is not None else None,
                               encoding="utf-8", **how)
@@ -76,7 +77,7 @@ def alive(pid):
         return False
 
 
-def gone(pid, seconds=harness.PATIENCE):
+def gone(pid, seconds=patience.SECONDS):
     end = time.monotonic() + seconds
     while alive(pid) and time.monotonic() < end:
         time.sleep(0.02)

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import harness
+import patience
 from nodes import gone
 
 TABLE = os.path.join("lake", "python.numbers")
@@ -49,7 +50,7 @@ class Numbers(harness.Target):
             time.sleep(0.05)
         return before
 
-    def wait_for(self, rows, seconds=harness.PATIENCE):
+    def wait_for(self, rows, seconds=patience.SECONDS):
         end = time.monotonic() + seconds
         while self.written() < rows and time.monotonic() < end:
             time.sleep(0.005)
@@ -102,13 +103,3 @@ def broken_off(node, *words, after):
     time.sleep(after)
     tool.kill()
     tool.wait()
-
-
-def until(look, seconds=harness.PATIENCE):
-    """The first answer that is true."""
-    end = time.monotonic() + seconds
-    while True:
-        answer = look()
-        if answer or time.monotonic() > end:
-            return answer
-        time.sleep(0.05)

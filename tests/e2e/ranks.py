@@ -12,10 +12,20 @@ import harness
 from nodes import Node
 
 
+# Below those that the system gives to whoever asks for any, so that none is taken before it is
+# used; each is given once by a process of the tests.
+PORTS = iter(range(20000 + os.getpid() % 10000, 32000))
+
+
 def free_port():
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return door.getsockname()[1]
+    for port in PORTS:
+        with socket.socket() as door:
+            try:
+                door.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise AssertionError("no free port is left")
 
 
 class Job:

@@ -99,13 +99,13 @@ def why_serial(folder):
 
 
 def workers():
-    """How many files at a time: one a core, since some of them compare times."""
+    """How many files at a time: most of them wait for much of their time."""
     asked = os.environ.get("PROBING_TEST_WORKERS")
     if asked:
         return max(1, int(asked))
     cores = len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(cores, 8, memory // MEMORY))
+    return max(1, min(cores + 1, 8, memory // MEMORY))
 
 
 def expected():
@@ -117,6 +117,12 @@ def expected():
 def is_marked(path):
     with open(path, encoding="utf-8") as file:
         return "pytest.mark.alone" in file.read()
+
+
+def worked():
+    """Processor time of what was started and has ended."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 class Part:
@@ -131,7 +137,8 @@ class Part:
         stem = os.path.join(LOGS, name[:-3] + ("-" + kind if kind else ""))
         self.log, self.report = stem + ".log", stem + ".json"
         self.process = self.folder = self.began = None
-        self.took, self.counts, self.trouble = 0, dict.fromkeys(COUNTED, 0), None
+        self.took, self.worked = 0, 0  # in seconds; the second is processor time
+        self.counts, self.trouble = dict.fromkeys(COUNTED, 0), None
         self.failures = {}  # name: the first line of why
 
     def start(self, serial):
@@ -154,9 +161,10 @@ class Part:
                                             start_new_session=True, preexec_fn=die_with_parent)
 
     def has_ended(self):
-        self.took = time.monotonic() - self.began
+        self.took, before = time.monotonic() - self.began, worked()
         if self.process.poll() is None and self.took < LIMIT:
             return False
+        self.worked = worked() - before
         if self.process.poll() is None:
             self.trouble = "did not end within %d s" % LIMIT
         self.stop()
@@ -194,7 +202,8 @@ class Part:
     def text(self):
         """What to show of it: one line, and all that pytest says of what failed."""
         words = ", ".join("%d %s" % (self.counts[key], key) for key in COUNTED if self.counts[key])
-        out = "%6.1f s  %s: %s\n" % (self.took, self.label, words or "no tests")
+        out = "%6.1f s  %6.1f s of a processor  %s: %s\n" % (self.took, self.worked, self.label,
+                                                            words or "no tests")
         if not self.counts["failed"]:
             return out
         with open(self.log, errors="replace") as file:
@@ -270,10 +279,8 @@ def report(done, flaky, began):
     for part in done:
         for name, why in part.failures.items():
             print("FAILED %s: %s" % (name, why))
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     print("end-to-end tests: %d files in %.0f s, %.0f s of processor time" % (
-        len({part.name for part in done}), time.monotonic() - began,
-        spent.ru_utime + spent.ru_stime))
+        len({part.name for part in done}), time.monotonic() - began, worked()))
     print(", ".join("%d %s" % (total[key], key) for key in COUNTED))
     print("".join(line + "\n" for line in second_look.lines(flaky)), end="")
     return 1 if total["failed"] or not total["passed"] else 0

@@ -3,7 +3,7 @@ import os
 import shutil
 import subprocess
 
-import hosts
+import patience
 
 CONF = """ClusterName=test
 SlurmctldHost={controller}
@@ -72,9 +72,9 @@ class Slurm:
         self.start(machines[0], "slurmctld", "-D", "-i")
         for host in machines[:-1]:
             self.start(host, "slurmd", "-D", "-N", host.name, "-d", program("slurmstepd"))
-        assert hosts.eventually(lambda: machines[-1].run(
+        assert patience.once(lambda: machines[-1].run(
             "sinfo", "-h", "-o", "%t %D").stdout.strip() == "idle %d" % (len(machines) - 1)), (
-                machines[-1].run("sinfo"))
+          machines[-1].run("sinfo"))
 
     def start(self, host, name, *words):
         with open("%s/%s-%s.log" % (self.folder, name, host.name), "w") as log:
@@ -85,7 +85,7 @@ class Slurm:
         last = self.machines[-1]
         last.start("srun", "-N", len(self.machines) - 1, "--ntasks-per-node=2", *words,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **how)
-        running = hosts.eventually(lambda: last.run("squeue", "-h", "-t", "R", "-o",
-                                                    "%i").stdout.split())
+        running = patience.once(lambda: last.run("squeue", "-h", "-t", "R", "-o",
+                                                 "%i").stdout.split())
         assert running, last.run("squeue")
         return running[0]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import harness
-import hosts
+import patience
 
 PORT = 7077
 
@@ -66,7 +66,8 @@ class Spark:
         def said():
             with open(path, errors="replace") as log:
                 return words in log.read()
-        assert hosts.eventually(said, 540), open(path, errors="replace").read()[-3000:]
+        assert patience.once(said, seconds=5 * patience.SECONDS), open(
+            path, errors="replace").read()[-3000:]
 
     def run(self, script, task):
         """What a driver of tests/targets answers to its task; both JSON."""

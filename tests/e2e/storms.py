@@ -6,6 +6,7 @@ import threading
 import time
 
 import harness
+import patience
 from agents import COMPLETE, Probed, Wire
 
 OK, EXCEPTION, REFUSED, INTERRUPTED = 0, 1, 2, 5
@@ -62,7 +63,7 @@ class Storm(harness.Target):
         asked = harness.probing(self.pid, "eval", "finish = True")
         assert asked.returncode == 0, (asked.stderr, self.said())
         try:
-            assert self.process.wait(harness.PATIENCE) == 7, self.said()
+            assert self.process.wait(patience.SECONDS) == 7, self.said()
         except subprocess.TimeoutExpired:
             stacks = harness.probing(self.pid, "backtrace", "-a", "-n", "-s")
             raise AssertionError("it goes on: %s\n%s%s" % (self.said(), stacks.stdout,

@@ -10,15 +10,15 @@ import stat
 import struct
 import subprocess
 import sys
-import time
 
 import pytest
 
 import agents
 import harness
 import interpreters
+import patience
 import rings
-from agents import HEAD, MAGIC, Probed, Wire, computed, eventually
+from agents import HEAD, MAGIC, Probed, Wire, computed
 from harness import probing
 
 LIBRARY = os.path.join(os.path.dirname(harness.BIN), "libprobing.so")
@@ -76,7 +76,7 @@ def test_at_rest(py, start):
     before = facts(target.pid)
     assert probing(target.pid, "inject").returncode == 0
     assert target.value("loss") == "0.0234\n"
-    eventually(lambda: target.threads() == 2)
+    patience.until(lambda: target.threads() == 2)
     after = facts(target.pid)
     # A free-threaded interpreter keeps a heap for each thread.
     assert after["rss"] - before["rss"] < (8000 if py.free_threaded else 5000)
@@ -86,7 +86,7 @@ def test_at_rest(py, start):
     with open("/proc/%d/task/%s/comm" % (target.pid, agent)) as file:
         assert file.read() == "probing\n"
     used = computed(target.pid, agent)
-    time.sleep(0.5)
+    patience.meanwhile(0.5)
     assert computed(target.pid, agent) - used < 0.005
     assert target.end() == (0, "bye\n", "")
 
@@ -110,7 +110,7 @@ def test_folder_is_private_and_goes_with_the_process(py, start):
         at = os.stat(folder)
         assert stat.S_IMODE(at.st_mode) == 0o700 and at.st_uid == os.getuid()
     # A new status is written beside the old one, and takes its name.
-    eventually(lambda: sorted(os.listdir(home)) == ["control", "meta", "status"])
+    patience.until(lambda: sorted(os.listdir(home)) == ["control", "meta", "status"])
     host = re.sub(r"^/proc/\d+/root", os.readlink("/proc/%d/root" % target.pid).rstrip("/"), home)
     assert os.path.exists(host)
     assert target.end() == (0, "bye\n", "")
@@ -125,7 +125,7 @@ def test_eject_and_start_again(py, start):
         assert target.value("loss") == "0.0234\n"
         assert probing(target.pid, "eject").returncode == 0
         assert not os.path.exists(home)
-        eventually(lambda: target.threads() == 1)
+        patience.until(lambda: target.threads() == 1)
     assert probing(target.pid, "eject").returncode == 1
     assert target.end() == (0, "bye\n", "")
 
@@ -133,7 +133,7 @@ def test_eject_and_start_again(py, start):
 def fork(target):
     """The main thread forks; the child's number out here."""
     target.value("child = None; todo.append(fork)")
-    eventually(lambda: target.value("child") != "")
+    patience.until(lambda: target.value("child") != "")
     with open("/proc/%d/task/%d/children" % (target.pid, target.pid)) as file:
         return int(file.read().split()[0])
 
@@ -143,7 +143,7 @@ def test_forked_child_has_its_own(py, start):
     probing(target.pid, "inject")
     child = fork(target)
     try:
-        eventually(lambda: os.path.exists(target.home(child)))
+        patience.until(lambda: os.path.exists(target.home(child)))
         assert target.home(child) != target.home()
         answer = probing(child, "eval", "import os; os.getpid()")
         assert answer.stdout.strip() == re.search(r"/(\d+)-\d+$", target.home(child)).group(1)
@@ -168,7 +168,7 @@ def test_forks_are_not_followed_when_told(any_py, start):
     probing(target.pid, "inject", "-D", "agent.follow_forks=off")
     child = fork(target)
     try:
-        time.sleep(0.3)
+        patience.meanwhile(0.3)
         assert not os.path.exists(target.home(child))
         assert len(os.listdir("/proc/%d/task" % child)) == 1
     finally:
@@ -190,10 +190,10 @@ def test_exec_leaves_a_socket_that_nobody_believes_in(py, start):
     probing(target.pid, "inject")
     home = target.home()
     target.eval("finish = True")
-    eventually(lambda: os.path.exists("/proc/%d/cmdline" % target.pid)
-               and b"idle" in open("/proc/%d/cmdline" % target.pid, "rb").read())
+    patience.until(lambda: os.path.exists("/proc/%d/cmdline" % target.pid)
+                   and b"idle" in open("/proc/%d/cmdline" % target.pid, "rb").read())
     assert os.path.exists(home)
-    target.read_ready(harness.PATIENCE)
+    target.read_ready(patience.SECONDS)
     answer = target.eval("loss")
     assert answer.stdout == "0.0234\n"
     assert answer.stderr == "probing: injected into process %d\n" % target.pid
@@ -293,7 +293,7 @@ def test_garbage(probed):
                 pass
         client.close()
     assert probed.value("loss") == "0.0234\n"
-    eventually(lambda: probed.threads() == 2)
+    patience.until(lambda: probed.threads() == 2)
 
 
 def test_more_clients_than_places(probed):
@@ -313,7 +313,7 @@ def test_more_evaluations_than_places(probed):
     ends = [wire.answer(number) for number in range(17, 21)]
     assert all(result == 2 and "too many" in why for result, _out, _err, why in ends)
     wire.close()
-    eventually(lambda: probed.threads() == 2)
+    patience.until(lambda: probed.threads() == 2)
     assert probed.value("loss") == "0.0234\n"
 
 
@@ -321,10 +321,10 @@ def test_a_client_that_does_not_read(probed):
     """Output waits for it, then ends with it; others are served meanwhile."""
     wire = Wire(probed.home())
     wire.eval("while True: print('x' * 1000)")
-    time.sleep(0.5)
+    patience.meanwhile(0.5)
     assert probed.value("loss") == "0.0234\n"
     wire.close()
-    eventually(lambda: probed.threads() == 2)
+    patience.until(lambda: probed.threads() == 2)
 
 
 def test_end_while_evaluating(py, start):

@@ -8,6 +8,7 @@ import time
 import pytest
 
 import interpreters
+import patience
 from harness import ENV, TARGETS, Target, die_with_parent
 from nodes import node  # noqa: F401
 
@@ -69,18 +70,9 @@ def mallocs(tmp_path_factory):
 
 
 def wait_on(node, pid):  # noqa: F811
-    until(lambda: node.rows("SELECT state FROM probing.agents WHERE collector = 'alloc'", pid),
-          lambda rows: rows and rows[0]["state"] == "on")
-
-
-def until(look, good, seconds=30):
-    end = time.monotonic() + seconds
-    while True:
-        seen = look()
-        if good(seen) or time.monotonic() > end:
-            assert good(seen), seen
-            return seen
-        time.sleep(0.2)
+    sql = "SELECT state FROM probing.agents WHERE collector = 'alloc'"
+    patience.until(lambda: node.rows(sql, pid),
+                   lambda rows: rows and rows[0]["state"] == "on")
 
 
 def sites(node, pid):  # noqa: F811
@@ -112,9 +104,9 @@ def is_near(found, truth):
 def check_estimates(node, target):  # noqa: F811
     size, big = target.tell("keep")
     truth = SMALL * size + LARGE * big
-    seen = until(lambda: sites(node, target.pid),
-                 lambda seen: is_near(in_use(seen, "small", "large"), truth) and
-                 seen.get("grow", (0,))[0] > 2e6)  # tuples and strings, and the list itself
+    seen = patience.until(lambda: sites(node, target.pid),
+                          lambda seen: is_near(in_use(seen, "small", "large"), truth) and
+                          seen.get("grow", (0,))[0] > 2e6)  # tuples, strings, and the list itself
     assert 0.005 * truth < in_use(seen, "small", "large")[1] < 0.06 * truth
     if "large" in seen and seen["large"][0] > 1e6:  # 3.11 on: by function
         assert is_near(seen["large"], LARGE * big) and is_near(seen["small"], SMALL * size)
@@ -125,8 +117,8 @@ def test_what_is_in_use_by_line(allocating, node, py):  # noqa: F811
     target = allocating(py)
     truth = check_estimates(node, target)
     target.tell("drop")
-    seen = until(lambda: sites(node, target.pid),
-                 lambda seen: in_use(seen, "small", "large", "grow")[0] < 0.02 * truth)
+    seen = patience.until(lambda: sites(node, target.pid),
+                          lambda seen: in_use(seen, "small", "large", "grow")[0] < 0.02 * truth)
     assert max(total for _, _, total in seen.values()) > 0.3 * truth  # it was allocated once
     assert node(target.pid, "eject").returncode == 0
     target.tell("keep")
@@ -158,8 +150,8 @@ def test_beside_tracemalloc(allocating, node):  # noqa: F811
     truth = check_estimates(node, target)
     target.tell("drop")
     target.tell("untrace")
-    until(lambda: sites(node, target.pid),
-          lambda seen: in_use(seen, "small", "large")[0] < 0.02 * truth)
+    patience.until(lambda: sites(node, target.pid),
+                   lambda seen: in_use(seen, "small", "large")[0] < 0.02 * truth)
     check_estimates(node, target)
 
 
@@ -171,9 +163,9 @@ def test_tracemalloc_that_was_there_before(start, node):  # noqa: F811
     target.tell("untrace")  # puts back what it found, over our hooks
     target.tell("keep")
     first = node.rows("SELECT max(since) AS at FROM python.alloc", target.pid)
-    until(lambda: (target.tell("keep"),
-                   node.rows("SELECT max(since) AS at FROM python.alloc", target.pid))[1],
-          lambda rows: rows[0]["at"] and rows != first)
+    patience.until(lambda: (target.tell("keep"),
+                            node.rows("SELECT max(since) AS at FROM python.alloc", target.pid))[1],
+                   lambda rows: rows[0]["at"] and rows != first)
 
 
 @pytest.mark.parametrize("how", ["gil", "free-threaded"])
@@ -194,7 +186,7 @@ def test_on_and_off_in_a_storm(allocating, node, how):  # noqa: F811
 def test_the_command(allocating, node, tmp_path):  # noqa: F811
     target = allocating(interpreters.newest())
     target.tell("keep")
-    until(lambda: sites(node, target.pid), lambda seen: "grow" in seen)
+    patience.until(lambda: sites(node, target.pid), lambda seen: "grow" in seen)
     answer = node(target.pid, "memory", "--sites", "-d", "3")
     assert answer.returncode == 0, answer.stderr
     lines = answer.stdout.splitlines()
@@ -221,7 +213,7 @@ def test_the_command(allocating, node, tmp_path):  # noqa: F811
 def test_a_dead_process_still_answers(allocating, node):  # noqa: F811
     target = allocating(interpreters.newest())
     target.tell("keep")
-    until(lambda: sites(node, target.pid), lambda seen: "grow" in seen)
+    patience.until(lambda: sites(node, target.pid), lambda seen: "grow" in seen)
     target.process.kill()
     target.process.wait()
     answer = node(target.pid, "memory", "--sites")
@@ -264,19 +256,19 @@ def test_blocks_of_malloc(allocating, node, mallocs, any_py, how):  # noqa: F811
     assert node(target.pid, "config", "memory.malloc=on").returncode == 0
     if how == "late":
         target.tell("load " + path)
-    until(lambda: untouched(target), lambda seen: not seen)
+    patience.until(lambda: untouched(target), lambda seen: not seen)
     target.tell("hold")
-    found = until(lambda: held(node, target.pid), lambda found: is_near(found, HELD))
+    found = patience.until(lambda: held(node, target.pid), lambda found: is_near(found, HELD))
     assert 0.001 * HELD < found[1] < 0.1 * HELD, found
     check_estimates(node, target)  # what Python has from malloc is not counted twice
     target.tell("release")
-    until(lambda: held(node, target.pid), lambda found: found[0] < 0.02 * HELD)
+    patience.until(lambda: held(node, target.pid), lambda found: found[0] < 0.02 * HELD)
     target.tell("hold")
     assert node(target.pid, "config", "memory.malloc=off").returncode == 0
-    until(lambda: untouched(target), lambda seen: seen)
-    until(lambda: held(node, target.pid), lambda found: found[0] == 0)
+    patience.until(lambda: untouched(target), lambda seen: seen)
+    patience.until(lambda: held(node, target.pid), lambda found: found[0] == 0)
     assert node(target.pid, "config", "memory.malloc=on").returncode == 0
-    until(lambda: untouched(target), lambda seen: not seen)
+    patience.until(lambda: untouched(target), lambda seen: not seen)
     target.send("fork")
     child = int(target.read_ready(60).split()[1])
     wait_on(node, child)
@@ -305,17 +297,17 @@ def test_the_command_with_malloc(start, node, mallocs):  # noqa: F811
     target.tell("load " + mallocs[1])
     assert node(target.pid, "config", "memory.sites_bytes=%d" % EVERY).returncode in (0, 1)
     assert node(target.pid, "memory", "--sites", "-n", "-d", "0.1").returncode in (0, 1)
-    until(lambda: untouched(target), lambda seen: not seen)
+    patience.until(lambda: untouched(target), lambda seen: not seen)
     target.tell("hold")
-    answer = until(lambda: node(target.pid, "memory", "--sites", "-n"),
-                   lambda answer: "hold  alloc.py:" in answer.stdout)
+    answer = patience.until(lambda: node(target.pid, "memory", "--sites", "-n"),
+                            lambda answer: "hold  alloc.py:" in answer.stdout)
     assert "sampling begins now" not in answer.stderr, answer.stderr
 
 
 def test_off_until_it_is_asked_for(start, node):  # noqa: F811
     target = start(Allocating, interpreters.newest())
     assert node(target.pid, "inject").returncode == 0
-    until(lambda: node.rows("SELECT state FROM probing.agents WHERE collector = 'alloc'",
-                            target.pid), lambda rows: rows and rows[0]["state"] == "off")
+    patience.until(lambda: node.rows("SELECT state FROM probing.agents WHERE collector = 'alloc'",
+                                     target.pid), lambda rows: rows and rows[0]["state"] == "off")
     target.tell("keep")
     assert node.rows("SELECT count(*) AS n FROM python.alloc", target.pid)[0]["n"] == 0

@@ -10,9 +10,11 @@ import pytest
 
 import embedding
 import interpreters
-from agents import eventually
+import patience
 from harness import (ENV, TARGETS, Script, Target, backtrace, die_with_parent, frames, main_thread,
                      natives, probing)
+
+pytestmark = pytest.mark.few
 
 EXPECTED = [("leaf", "leaf"), ("middle", "middle"), ("main", "main"), ("<module>", "module")]
 
@@ -208,7 +210,7 @@ def test_starting_process(py):
                 assert answer.returncode in (0, 1), answer.stderr
                 if answer.returncode:
                     assert answer.stderr.count("\n") == 1, answer.stderr
-            eventually(lambda: probing(process.pid, "backtrace", "-a").returncode == 0)
+            patience.until(lambda: probing(process.pid, "backtrace", "-a").returncode == 0)
         finally:
             process.kill()
             process.wait()

@@ -9,6 +9,7 @@ import pytest
 import clusters
 import harness
 import hosts
+import patience
 import torches
 from clusters import all_alive, members
 
@@ -69,7 +70,7 @@ def test_without_ssh(network):
     one, two = network.add(**FAST), network.add(**FAST)
     fake_rank(one, 0, 2, one)
     fake_rank(two, 1, 2, one)
-    assert hosts.eventually(lambda: "1/2" in two.text("list"))
+    assert patience.once(lambda: "1/2" in two.text("list"))
     it = two.probing("cluster", "attach", env={"PROBING_SSH": "/bin/false"})
     assert it.returncode == 0 and "missing:" in it.stdout and "1 node, 1 rank" in it.stdout, it
     it = two.probing("cluster", "attach", "10.77.0.77", env={"PROBING_SSH": "/bin/false"})
@@ -189,8 +190,8 @@ def test_two_jobs_and_a_restart(network):
     one, two = network.add(PROBING_TOKEN=TOKEN, **FAST), network.add(PROBING_TOKEN=TOKEN, **FAST)
     jobs = [fake_rank(one, 0, 2, one), fake_rank(two, 1, 2, one),
             fake_rank(one, 0, 1, one, 29600)]
-    assert hosts.eventually(lambda: "1/2" in two.text("list") and
-                            one.text("list").count("/") >= 2)
+    assert patience.once(lambda: "1/2" in two.text("list") and
+                         one.text("list").count("/") >= 2)
     one.probing("cluster", "attach", "--no-start")
     two.text("cluster", "attach", one.address)
 

@@ -9,6 +9,7 @@ import pytest
 import clusters
 import harness
 import hosts
+import patience
 
 pytestmark = [hosts.needed(),
               pytest.mark.skipif(bool(hosts.Ssh.why_not()), reason=str(hosts.Ssh.why_not()))]
@@ -101,8 +102,8 @@ def test_ranks_in_a_job_of_slurm(machines):
     def known():
         return {one["host"]: [(job["job"], job["ranks"], job["world"]) for job in one["jobs"]]
                 for one in json.loads(first.text("cluster", "nodes", "-f", "json"))["members"]}
-    assert hosts.eventually(lambda: all(host.text("list").count("simple.py") == 2
-                                        for host in machines))
+    assert patience.once(lambda: all(host.text("list").count("simple.py") == 2
+                                     for host in machines))
     out = first.text("cluster", "attach", env={"PROBING_TOKEN": TOKEN}, timeout=180)
     assert out.count("started by srun") == 2, out
     first.env["PROBING_TOKEN"] = TOKEN

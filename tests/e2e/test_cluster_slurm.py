@@ -8,6 +8,7 @@ import pytest
 import clusters
 import harness
 import hosts
+import patience
 import slurms
 
 pytestmark = [hosts.needed(),
@@ -33,7 +34,7 @@ def test_a_job_of_slurm(machines, tmp_path, where):
     job = slurm.job(sys.executable, os.path.join(harness.TARGETS, "simple.py"))
     asker = next(host for host in machines if host.name == where)
     if where != "login":
-        assert hosts.eventually(lambda: "/6" in asker.text("list"))
+        assert patience.once(lambda: "/6" in asker.text("list"))
     words = ("--slurm", job) if where == "login" else ()
     out = asker.text("cluster", "attach", *words, timeout=120)
     assert out.count("started by srun") == (3 if words else 2) and " nodes, 6 ranks" in out, out

@@ -6,9 +6,12 @@ import time
 
 import pytest
 
+import patience
 import rings
-from agents import Probed, computed, eventually
-from harness import PATIENCE, probing
+from agents import Probed, computed
+from harness import probing
+
+pytestmark = pytest.mark.few
 
 MEMORY = "python.memory"
 
@@ -24,14 +27,14 @@ def inject(target, *settings):
     assert probing(target.pid, "inject", *words).returncode == 0
 
 
-def rows_come(home, table, good=lambda rows: rows, seconds=30):
+def rows_come(home, table, good=bool, seconds=patience.SECONDS):
     """The table's rows, as soon as they are good."""
     found = []
 
     def look():
         found[:] = rings.rows(home, table) if os.path.exists(home) else []
         return good(found)
-    eventually(look, seconds)
+    patience.until(look, seconds=seconds)
     return found
 
 
@@ -50,7 +53,7 @@ def test_who_it_is(any_py, start):
     assert abs(int(meta["started_ns"]) / 1e9 - time.time()) < 20
     with open("/proc/sys/kernel/random/boot_id") as file:
         assert meta["boot_id"] == file.read().strip()
-    eventually(lambda: rings.lines(home, "status").get("collector.memory") == "on")
+    patience.until(lambda: rings.lines(home, "status").get("collector.memory") == "on")
     assert rings.lines(home, "status")["agent.state"] == "running"
     assert os.stat(os.path.join(home, "meta")).st_mode & 0o777 == 0o600
 
@@ -105,10 +108,10 @@ def test_switches(any_py, start):
     probing(target.pid, "config", "memory.collect=on")
     rows_come(home, MEMORY)
     probing(target.pid, "config", "agent.collect=off")
-    eventually(lambda: rings.lines(home, "status")["collector.memory"] == "off")
+    patience.until(lambda: rings.lines(home, "status")["collector.memory"] == "off")
     count = len(rings.rows(home, MEMORY))
     assert rings.rings(home, MEMORY)[0].closed == 1
-    time.sleep(0.3)
+    patience.meanwhile(0.3)
     assert len(rings.rows(home, MEMORY)) == count
     probing(target.pid, "config", "agent.collect=on")
     rows_come(home, MEMORY, lambda rows: len(rows) > count)
@@ -158,11 +161,11 @@ def test_forked_child_writes_its_own(py, start):
     inject(target, "memory.interval=0.1")
     rows_come(target.home(), MEMORY)
     target.value("child = None; todo.append(fork)")
-    eventually(lambda: target.value("child") != "")
+    patience.until(lambda: target.value("child") != "")
     with open("/proc/%d/task/%d/children" % (target.pid, target.pid)) as file:
         child = int(file.read().split()[0])
     try:
-        eventually(lambda: os.path.exists(target.home(child)))
+        patience.until(lambda: os.path.exists(target.home(child)))
         home = target.home(child)
         rows_come(home, MEMORY)
         assert rings.lines(home, "meta")["ppid"] == rings.lines(target.home(), "meta")["pid"]
@@ -184,11 +187,11 @@ def test_exec_begins_a_new_generation(any_py, start):
     home = target.home()
     old = len(rows_come(home, MEMORY))
     target.eval("finish = True")
-    target.read_ready(PATIENCE)
+    target.read_ready(patience.SECONDS)
     inject(target, "memory.interval=0.1")
     assert target.home() == home
-    eventually(lambda: len(rings.rings(home, MEMORY)) == 2 and rings.rings(home, MEMORY)[1].rows())
-    first, second = rings.rings(home, MEMORY)
+    first, second = patience.until(lambda: rings.rings(home, MEMORY),
+                                   lambda both: len(both) == 2 and both[1].rows())
     assert len(first.rows()) >= old and second.generation == first.generation + 1
 
 
@@ -223,7 +226,7 @@ def test_budget(any_py, start):
     inject(target, "store.budget_mb=1", "memory.interval=0.1")
     home = target.home()
     rows_come(home, MEMORY)
-    eventually(lambda: "store.budget_mb" in rings.lines(home, "status").get("store.note", ""))
+    patience.until(lambda: "store.budget_mb" in rings.lines(home, "status").get("store.note", ""))
     assert rings.rings(home, MEMORY)[0].capacity < 4096
     assert sum(os.path.getsize(os.path.join(home, name)) for name in rings.files(home)) < 1 << 20
 
@@ -236,5 +239,5 @@ def test_ticks_cost_nothing(any_py, start):
     agent = [tid for tid in os.listdir("/proc/%d/task" % target.pid)
              if open("/proc/%d/task/%s/comm" % (target.pid, tid)).read() == "probing\n"][0]
     before = computed(target.pid, agent)
-    time.sleep(1)
+    patience.meanwhile(1)
     assert computed(target.pid, agent) - before < 0.01

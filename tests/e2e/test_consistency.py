@@ -48,6 +48,7 @@ def test_without_a_pause_torn_is_marked(busy):
     assert tally.wrong == 0, tally.examples[:5]
 
 
+@pytest.mark.few
 def test_whole_process_paused(busy):
     """Torn is then only a thread that was stopped between two steps of a call."""
     # So that it has moved on when it is stopped again, also where others want the CPU, too.
@@ -62,6 +63,7 @@ def test_native_frames_keep_the_law(busy):
 
 
 @pytest.mark.alone
+@pytest.mark.few
 def test_two_tools_at_once(busy):
     """Each waits while the other one holds a thread; torn, and said so, where CPUs are short."""
     count = SNAPSHOTS // 3

@@ -7,6 +7,7 @@ import pytest
 
 import crashing
 import harness
+import patience
 from nodes import Node
 
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
@@ -166,9 +167,9 @@ def test_ejected(any_py, library, home):
     before, env = caught(), {"PROBING_HOME": str(home)}
     assert harness.probing(target.pid, "inject", "-c", env=env).returncode == 0
     five = sum(1 << (number - 1) for number in (4, 6, 7, 8, 11))
-    assert harness.once(caught, lambda now: now == before | five) == before | five
+    assert patience.once(caught, lambda now: now == before | five) == before | five
     assert harness.probing(target.pid, "eject", env=env).returncode == 0
-    assert harness.once(caught, lambda now: now == before) == before
+    assert patience.once(caught, lambda now: now == before) == before
     target.communicate(b"\n")
     assert target.returncode == -11
 

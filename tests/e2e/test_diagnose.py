@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-import harness
+import patience
 from nodes import node  # noqa: F401: a fixture
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
@@ -71,7 +71,7 @@ def crash(node, *options, word="go"):
                          text=True, env=dict(os.environ, **node.env))
     p.stdout.readline()
     assert node(p.pid, "inject", *options).returncode == 0
-    harness.once(lambda: node.rows("SELECT 1 AS x FROM python.memory", p.pid), bool)
+    patience.once(lambda: node.rows("SELECT 1 AS x FROM python.memory", p.pid), bool)
     p.communicate(word + "\n")
     return p.pid
 
@@ -97,8 +97,8 @@ def test_killed(node):
     """Without a report the exit status speaks, and says nothing of who did it."""
     node.rows("SELECT 1")  # a node sees how processes end
     pid = crash(node, word="kill")
-    harness.once(lambda: node("list", "--dead").stdout,
-                 lambda out: re.search(r"^ *%d .* SIGKILL " % pid, out, re.M))
+    patience.once(lambda: node("list", "--dead").stdout,
+                  lambda out: re.search(r"^ *%d .* SIGKILL " % pid, out, re.M))
     r = node(pid, "diagnose")
     assert r.returncode == 10, r.stderr
     assert "ended by SIGKILL" in r.stdout and "memory" not in r.stdout.split("next:")[0]
@@ -111,8 +111,8 @@ def test_watch_says_how_it_ended(node):
                           "time.sleep(1000)"], stdout=subprocess.PIPE)
     p.stdout.readline()
     watch = node.start(p.pid, "diagnose", "-w")
-    harness.once(lambda: os.listdir("/proc/%d/fd" % watch.pid),
-                 lambda fds: any(is_pidfd(watch.pid, fd) for fd in fds))
+    patience.once(lambda: os.listdir("/proc/%d/fd" % watch.pid),
+                  lambda fds: any(is_pidfd(watch.pid, fd) for fd in fds))
     p.kill()
     out, err = watch.communicate(timeout=60)
     p.wait()
@@ -146,7 +146,7 @@ def test_values(node, way):
         p.stdin.write("go\n")
         p.stdin.flush()
         steps = "SELECT count(*) AS n FROM python.training_logs"
-        harness.once(lambda: node.rows(steps, p.pid), lambda rows: rows and rows[0]["n"] > 120)
+        patience.once(lambda: node.rows(steps, p.pid), lambda rows: rows and rows[0]["n"] > 120)
         verdicts = json.loads(node(p.pid, "diagnose", "-f", "json").stdout)["verdicts"]
         assert [(v["kind"], v["class"]) for v in verdicts] == (
             [("values", VALUES[way])] if VALUES[way] else [])

@@ -6,7 +6,8 @@ import time
 import pytest
 
 import harness
-from agents import Probed, Wire, eventually, start_tool
+import patience
+from agents import Probed, Wire, start_tool
 from harness import TARGETS, Script, Target, backtrace, main_thread, probing
 
 # A call that nothing but another thread can end: stuck.release().
@@ -139,7 +140,7 @@ def test_streams_are_put_back(own):
             "_thread.start_new_thread(look, ()) and None")
     assert target.value(keep) == ""
     time.sleep(0.5)
-    eventually(lambda: target.value("seen") != "")
+    patience.until(lambda: target.value("seen") != "")
     assert target.value("seen") == "(True, True)\n"
     assert target.value("import io; mine = sys.stdout = io.StringIO(); print('kept')") == ""
     assert target.value("mine.getvalue()") == "'kept\\n'\n"
@@ -220,7 +221,7 @@ def test_the_programs_function_comes_first(py, start, tmp_path):
                       "def work(timeout):\n    print('ready', os.getpid(), flush=True)\n"
                       "    queue.Queue().get(timeout=timeout)\nwork(1000)\n")
     target = start(Target, [py.command, str(script)])
-    stack = harness.once(lambda: harness.stack_of(target.pid), lambda it: it[0][0] != "work")
+    stack = patience.once(lambda: harness.stack_of(target.pid), lambda it: it[0][0] != "work")
     assert stack[0][0] != "work", stack
     answer = probing(target.pid, "eval", "timeout")
     assert answer.stderr.endswith("timeout is a variable of work: --frame work\n"), answer
@@ -245,6 +246,7 @@ def test_modules_need_no_import(py, own):
             == "(True, 5)\n"
 
 
+@pytest.mark.few
 def test_imports_do_not_meet(py, start, tmp_path):
     """Two threads that wait for each other's modules: one of them would get an exception."""
     package = tmp_path / "slowly"
@@ -282,7 +284,7 @@ def start_waiting(py, target):
         def syscall():
             with open("/proc/%d/syscall" % target.pid) as file:
                 return file.read().split()[0]
-        assert harness.once(syscall, SLEEPING.__contains__) in SLEEPING
+        assert patience.once(syscall, SLEEPING.__contains__) in SLEEPING
     return tool
 
 
@@ -343,16 +345,17 @@ def test_timeout_where_no_thread_was_before(py, start):
     assert probing(target.pid, "eval", "--main", "say('here')").stdout == "here\n"
 
 
+@pytest.mark.few
 def test_timeout_of_a_call_that_cannot_be_interrupted(job):
     answer = job.eval("--timeout", "0.2", STUCK + "print('late')")
     assert answer.returncode == 5
     assert "cannot be interrupted" in answer.stderr and answer.stdout == ""
     try:
         assert job.value("loss") == "0.0234\n"
-        eventually(lambda: job.threads() == 3)
+        patience.until(lambda: job.threads() == 3)
     finally:
         assert job.value("stuck.release()") == ""
-    eventually(lambda: job.threads() == 2)
+    patience.until(lambda: job.threads() == 2)
 
 
 def test_control_c_interrupts_the_code(job):
@@ -364,6 +367,7 @@ def test_control_c_interrupts_the_code(job):
     assert job.value("loss") == "0.0234\n"
 
 
+@pytest.mark.few
 def test_second_control_c_ends_the_tool(job):
     tool = start_tool(job.pid, "eval", "print('go')\n" + STUCK)
     assert tool.stdout.readline() == b"go\n"
@@ -373,15 +377,16 @@ def test_second_control_c_ends_the_tool(job):
     tool.communicate(timeout=60)
     assert tool.returncode == 130
     assert job.value("stuck.release()") == ""
-    eventually(lambda: job.threads() == 2)
+    patience.until(lambda: job.threads() == 2)
 
 
+@pytest.mark.few
 def test_a_killed_tool_takes_its_code_along(job):
     tool = start_tool(job.pid, "eval", "print('go')\nwhile True: pass")
     assert tool.stdout.readline() == b"go\n"
     tool.kill()
     tool.communicate(timeout=60)
-    eventually(lambda: job.threads() == 2)
+    patience.until(lambda: job.threads() == 2)
 
 
 def test_two_at_once_do_not_mix(job):
@@ -401,6 +406,7 @@ def test_a_long_one_does_not_block_a_short_one(job):
     assert tool.communicate(timeout=60)[0] == b"'slow'\n"
 
 
+@pytest.mark.few
 def test_large_output_and_its_limit(job):
     assert len(job.value("print('x' * 79 + '\\n', end='') or print('y' * 3000000)")) == 3000081
     probing(job.pid, "config", "eval.output_limit=1")
@@ -418,6 +424,7 @@ def test_deep_recursion(job):
     assert job.value("loss") == "0.0234\n"
 
 
+@pytest.mark.few
 def test_no_gil_names_the_holder(py, start):
     if py.free_threaded:
         pytest.skip("no GIL in this build")
@@ -475,6 +482,7 @@ LOCKS = {
 }
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("kind", sorted(LOCKS))
 def test_interrupted_code_leaves_no_lock_taken(py, own, kind):
     """Nor does code that an eject, or the end of its client, interrupts."""
@@ -489,7 +497,7 @@ def test_interrupted_code_leaves_no_lock_taken(py, own, kind):
             wire.close()
         else:
             assert wire.answer()[0] in (3, 4, 5)  # 3: it had no turn in time
-        eventually(lambda: target.threads() == 2)
+        patience.until(lambda: target.threads() == 2)
         assert target.value(is_free, "--timeout", "5") == "True\n", turn
         wire.close()
 
@@ -499,6 +507,6 @@ def test_interrupted_code_leaves_no_stream_behind(job):
     answer = job.eval("--timeout", "0.5", "import io, sys; sys.stdout = io.StringIO()\n"
                                           "while True: pass")
     assert answer.returncode == 5, answer
-    eventually(lambda: job.value("import sys; type(sys.__dict__['stdout']).__name__") ==
-               "'TextIOWrapper'\n", 10)
+    patience.until(lambda: job.value("import sys; type(sys.__dict__['stdout']).__name__") ==
+                       "'TextIOWrapper'\n")
     assert job.value("'StringIO' in repr(sys.__dict__['stdout'])") == "False\n"

@@ -10,9 +10,10 @@ import pytest
 
 import harness
 import nodes
+import patience
 from test_flamegraph import share
 from test_http import Connection
-from test_samples import sampled, until, watched
+from test_samples import sampled, watched
 
 harness.RESTLESS.update({"shares.py"})
 
@@ -101,7 +102,7 @@ def test_two_windows(any_py, start, node, tmp_path):
     sampled(node, target.pid, 6)
     switch.write_text("")
     turned = time.monotonic()
-    until(lambda: time.monotonic() > turned + 6)
+    patience.until(lambda: time.monotonic() > turned + 6)
     ago = time.monotonic() - turned
     said = flame(node, target.pid, "fg", "--diff", "%gs..%gs" % (ago + 5, ago + 0.5),
                  "%gs..%gs" % (ago - 1, 0), "-F", "-f", "collapsed", "-o", "-")

@@ -43,6 +43,7 @@ def share(stacks, func):
 
 
 @harness.steady
+@pytest.mark.few
 def test_shares(py, start, tmp_path):
     target = start(harness.Script, py, "shares.py")
     stacks, said = record(target.pid, tmp_path, secs=2)
@@ -88,6 +89,7 @@ def test_no_stack_that_never_was(py, start, tmp_path, options):
 
 
 @harness.steady
+@pytest.mark.few
 def test_filters(py, start, tmp_path):
     target = start(harness.Script, py, "shares.py")
     running, _ = record(target.pid, tmp_path, "--cpu", secs=0.8)
@@ -116,6 +118,7 @@ def test_hung_with_the_gil_held(py, start, tmp_path):
     assert re.search(r"hold .*, holds the GIL$", answer.stdout, re.M), answer.stdout
 
 
+@pytest.mark.few
 def test_many_threads_at_rest_are_cheap(py, start, tmp_path):
     target = start(harness.Script, py, "many.py", 150)
     before = runs(target.pid)
@@ -137,6 +140,7 @@ def runs(pid):
     return out
 
 
+@pytest.mark.few
 def test_children(py, start, tmp_path):
     target = start(harness.Script, py, "shares.py", "fork")
     stacks, said = record(target.pid, tmp_path, "-s", secs=1)
@@ -168,6 +172,7 @@ after()
 """
 
 
+@pytest.mark.few
 def test_a_process_that_calls_exec(py, start, tmp_path):
     """The same process runs another interpreter, at other addresses, and nothing is left out."""
     script = tmp_path / "again.py"
@@ -177,6 +182,7 @@ def test_a_process_that_calls_exec(py, start, tmp_path):
     assert share(stacks, "after") > 0.3, (stacks, said)
 
 
+@pytest.mark.few
 def test_a_process_that_ends(py, start, tmp_path):
     target = start(harness.Script, py, "shares.py", "end")
     began = time.monotonic()
@@ -185,6 +191,7 @@ def test_a_process_that_ends(py, start, tmp_path):
     assert share(stacks, "half") > 0.2, stacks
 
 
+@pytest.mark.few
 def test_native(py, start, tmp_path):
     if py.free_threaded:
         pytest.skip("the target needs a GIL")

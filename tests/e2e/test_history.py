@@ -10,9 +10,10 @@ import time
 import pytest
 
 import harness
+import patience
 import plain_engine
 from nodes import Node
-from numbering import TABLE, Numbers, assert_whole, census, until
+from numbering import TABLE, Numbers, assert_whole, census
 
 DELAY = {"PROBING_HISTORY_DELAY": "0.2"}
 
@@ -26,8 +27,8 @@ def kept(any_py, tmp_path_factory):
     target = Numbers(any_py, node, folder, rate=4000, rows=8192)
     target.wait_for(13000)
     node.target, node.written = target, target.halt()
-    until(lambda: target.sealed(node) >= node.written)
-    until(lambda: settled(node, target))
+    patience.until(lambda: target.sealed(node) >= node.written)
+    patience.until(lambda: settled(node, target))
     yield node
     target.stop()
     node.stop()
@@ -101,10 +102,10 @@ def test_another_reader(kept):
 
 
 def test_a_fresh_engine_reads_the_files_alone(kept, tmp_path):
-    """Another node, on a copy of the folder."""
+    """Another node, on a copy of the folder; parts that are being written are not there yet."""
     other = Node(tmp_path)
     shutil.copytree(kept.home, other.home, ignore=lambda _dir, names: [
-        name for name in names if name.startswith((".lock", "node."))])
+        name for name in names if name.startswith((".lock", ".part-", "node."))])
     try:
         rows, different, lowest, highest = census(other, kept.target.id)
         assert (rows, different, lowest, highest) == (kept.written, kept.written, 0,
@@ -201,7 +202,7 @@ def test_retention(kept, tmp_path):
     try:
         node("serve")
         table = os.path.join(node.home, TABLE)
-        assert until(lambda: "date=2020-02-02" not in os.listdir(table))
+        assert patience.until(lambda: "date=2020-02-02" not in os.listdir(table))
         assert kept.target.parts(node)
     finally:
         node.stop()
@@ -239,14 +240,14 @@ def test_full_disk(any_py, tmp_path):
     try:
         target.wait_for(200)
         node("serve")
-        state = until(lambda: [row for row in node.rows(
+        state = patience.until(lambda: [row for row in node.rows(
             "SELECT state, reason FROM probing.agents WHERE collector = 'archive'")
             if row["state"] == "failed"])
         assert state and "python.numbers" in state[0]["reason"]
         written = target.halt()
         assert_whole(node, target.pid, written)
         os.unlink(os.path.join(lake, "python.numbers"))
-        assert until(lambda: target.parts(node))
+        assert patience.until(lambda: target.parts(node))
         assert_whole(node, target.pid, written)
     finally:
         target.stop()

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-import agents
 import harness
 import nodes
+import patience
 from strangers import FIRST, SECOND, Stranger, needs_root
 
 pytestmark = needs_root
@@ -30,7 +30,7 @@ def folder_of(target):
 def probed(start, root, uid):
     target = start(Stranger, uid, "probed.py")
     assert root(target.pid, "inject").returncode == 0
-    agents.eventually(lambda: root.rows(ROWS, target.pid)[0]["n"] > 0, 30)
+    patience.until(lambda: root.rows(ROWS, target.pid)[0]["n"] > 0)
     return target
 
 
@@ -61,7 +61,7 @@ def test_more_rings_than_there_are_descriptors(start, root, any_py):
             os.link(ring, "%s/python.memory.%d.ring" % (made, turn))
     second = probed(start, root, SECOND)
     for target in (own, first, second):
-        agents.eventually(lambda: root.rows(ROWS, target.pid)[0]["n"] > 0, 30)
+        patience.until(lambda: root.rows(ROWS, target.pid)[0]["n"] > 0)
     rows = root.rows("SELECT reason FROM probing.tables WHERE name = 'python.memory'")
     assert "too many rings or columns of user %d" % FIRST in (rows[0]["reason"] or ""), rows
 
@@ -102,6 +102,6 @@ def test_tables_without_end(start, root):
     tables = root.rows("SELECT count(*) AS n FROM information_schema.tables "
                        "WHERE table_schema = 'flood'")
     assert 0 < tables[0]["n"] <= 64
-    agents.eventually(lambda: folders() >= 64, 60)
-    time.sleep(1)  # in which there would be all of them
+    patience.until(lambda: folders() >= 64)
+    patience.meanwhile(1)  # in which there would be all of them
     assert folders() <= 128

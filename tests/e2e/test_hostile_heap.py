@@ -2,12 +2,12 @@
 needs little memory, and says that it is not whole."""
 import resource
 import subprocess
-import time
 
 import pytest
 
 import harness
 import nodes
+import patience
 from strangers import FIRST, Stranger, needs_root
 
 pytestmark = needs_root
@@ -37,7 +37,7 @@ def test_the_node_lives_and_the_time_of_a_query_holds(start, tmp_path):
                       timeout=90)
         # In time with what it has in memory, or not: never longer.
         assert answer.returncode == 5 or (answer.returncode == 0 and NOTE in answer.stderr), answer
-        time.sleep(11)
+        patience.meanwhile(11)
         assert node.rows("SELECT 1 AS one") == [{"one": 1}]
         assert "the server died" not in node.log()
     finally:

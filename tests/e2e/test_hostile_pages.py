@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-import agents
 import harness
 import nodes
+import patience
 from strangers import FIRST, needs_root, python
 
 SETTING = "/proc/sys/vm/unprivileged_userfaultfd"
@@ -49,13 +49,13 @@ def test_a_node_goes_on_without_it(start, any_py, tmp_path):
         target = held(start)
         assert node(target.pid, "inject").returncode == 0
         assert node.rows("SELECT 1 AS one") == [{"one": 1}]
-        agents.eventually(lambda: "set aside" in node.log(), 90)
+        patience.until(lambda: "set aside" in node.log())
         pids = "SELECT DISTINCT pid FROM python.stacks"
-        agents.eventually(lambda: {"pid": own.pid} in node.rows(pids), 30)
+        patience.until(lambda: {"pid": own.pid} in node.rows(pids))
         assert REASON in node.rows("SELECT string_agg(reason) AS why FROM probing.agents",
                                    target.pid)[0]["why"]
         newest = "SELECT count(*) AS n FROM python.samples WHERE timestamp > now() - 5"
-        agents.eventually(lambda: node.rows(newest, own.pid)[0]["n"], 60)
+        patience.until(lambda: node.rows(newest, own.pid)[0]["n"])
         assert node.log().count("was stuck in the memory of process") == 1, node.log()
     finally:
         node.stop()

@@ -9,7 +9,7 @@ import pytest
 
 import package
 from many_nodes import TOKEN, Asker, Others
-from test_remote import free_port
+from ranks import free_port
 
 SQL = ("SELECT host, count(*) AS n, sum(v) AS s FROM python.numbers WHERE host LIKE 'sim-%' "
        "GROUP BY host ORDER BY host")

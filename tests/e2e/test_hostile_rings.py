@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-import agents
 import harness
 import nodes
+import patience
 import rings
 from strangers import FIRST, SECOND, Stranger, needs_root
 
@@ -35,8 +35,8 @@ def victim(start, root):
     """A probed process of another user whose rows root has seen."""
     target = start(Stranger, FIRST, "probed.py")
     assert root(target.pid, "inject").returncode == 0
-    agents.eventually(lambda: root.rows("SELECT count(*) AS n FROM python.memory",
-                                        target.pid)[0]["n"] > 0, 20)
+    patience.until(lambda: root.rows("SELECT count(*) AS n FROM python.memory",
+                                     target.pid)[0]["n"] > 0)
     return target
 
 
@@ -124,8 +124,8 @@ def test_a_folder_with_the_name_of_a_process_of_root(start, root, victim, any_py
     """Its rows are not that process's, neither while that lives nor when it is gone."""
     own = start(harness.Script, any_py, "probed.py")
     assert root(own.pid, "inject").returncode == 0
-    agents.eventually(lambda: root.rows("SELECT count(*) AS n FROM python.memory",
-                                        own.pid)[0]["n"] > 0, 20)
+    patience.until(lambda: root.rows("SELECT count(*) AS n FROM python.memory",
+                                     own.pid)[0]["n"] > 0)
     fake = copy_home(victim, SECOND, "%d-%s" % (own.pid, own.start))
     rename_table(fake, "python.forged")
     try:
@@ -133,7 +133,7 @@ def test_a_folder_with_the_name_of_a_process_of_root(start, root, victim, any_py
         answer = root("query", "SELECT * FROM python.forged")
         assert answer.returncode == 1 and "forged" in answer.stderr, answer
         own.stop()
-        agents.eventually(lambda: not os.path.exists("/proc/%d" % own.pid), 10)
+        patience.until(lambda: not os.path.exists("/proc/%d" % own.pid))
         answer = root(own.pid, "query", "-f", "json", "SELECT * FROM python.forged")
         assert answer.returncode == 1 or json.loads(answer.stdout) == [], answer
         assert root.rows("SELECT count(*) AS n FROM python.memory", own.pid)[0]["n"] > 0
@@ -186,7 +186,7 @@ def test_columns_of_other_types_and_names(root, victim):
         "gc_gen0": ("own_invention", rings.INT)})
     files = root.env["PROBING_HOME"] + "/lake/python.memory/*/*/process=%d-1-%d/*" % (
         victim.pid, FIRST)
-    agents.eventually(lambda: root.rows(sql) and glob.glob(files), 30)
+    patience.until(lambda: root.rows(sql) and glob.glob(files))
     assert root.rows(sql) == [{"ok": True, "pids": 1}]
     assert root.rows("DESCRIBE python.memory") == before
     assert root("query", "SELECT * FROM memory_usage").returncode == 0
@@ -236,7 +236,7 @@ def test_a_ring_that_ends_the_server(root, victim, start):
     that ring and with the others; and so it stays in the next node."""
     other = start(Stranger, SECOND, "probed.py")
     assert root(other.pid, "inject").returncode == 0
-    agents.eventually(lambda: root.rows("SELECT 1 FROM python.memory", other.pid), 20)
+    patience.until(lambda: root.rows("SELECT 1 FROM python.memory", other.pid))
     sql, before = "SELECT DISTINCT pid FROM python.memory", root.pid()
     seen = {row["pid"] for row in root.rows(sql)}
     assert {victim.pid, other.pid} <= seen
@@ -262,7 +262,7 @@ def test_a_ring_that_ends_the_server_as_it_is_opened(root, victim):
     assert root.rows("SELECT 1 AS one") == [{"one": 1}]
     fault = Fault(root, path)
     copy_home(victim, FIRST, "%d-1" % victim.pid)
-    agents.eventually(lambda: REASON in set_aside(root), 20)
+    patience.until(lambda: REASON in set_aside(root))
     fault.wait()
     assert root.log().count("the server died") == 1, root.log()
 
@@ -274,7 +274,7 @@ def test_a_ring_that_has_lost_its_pages(start, root, any_py, uid):
     own = start(harness.Script, any_py, "probed.py")
     other = start(Stranger, uid, "simple.py") if uid else start(harness.Script, any_py, "simple.py")
     assert root(own.pid, "inject").returncode == 0
-    agents.eventually(lambda: root.rows("SELECT 1 FROM python.memory", own.pid), 20)
+    patience.until(lambda: root.rows("SELECT 1 FROM python.memory", own.pid))
     ring, = glob.glob("/dev/shm/probing-0/%d-%s/python.memory.*.ring" % (own.pid, own.start))
     fake = "/dev/shm/probing-%d/%d-%s" % (uid, other.pid, other.start)
     os.makedirs(fake, 0o700)
@@ -285,8 +285,8 @@ def test_a_ring_that_has_lost_its_pages(start, root, any_py, uid):
         for turn in range(12):
             name = "%s/python.memory.%d.ring" % (fake, turn)
             shutil.copy(ring, name)
-            agents.eventually(lambda: root.rows("SELECT max(rss_mb) FROM python.memory "
-                                                "HAVING count(*) > 0", other.pid), 20)
+            patience.until(lambda: root.rows("SELECT max(rss_mb) FROM python.memory "
+                                             "HAVING count(*) > 0", other.pid))
             os.truncate(name, 4096)
             root.rows("SELECT count(*), max(rss_mb) FROM python.memory", other.pid)
             os.unlink(name)

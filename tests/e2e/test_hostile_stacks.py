@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-import agents
 import harness
 import nodes
+import patience
 from strangers import FIRST, SECOND, Stranger, needs_root
 
 pytestmark = needs_root
@@ -36,7 +36,7 @@ def test_a_node_that_samples_them(start, tmp_path):
             target = start(Stranger, uid, "stack_bomb.py", "lines")
             assert node(target.pid, "inject").returncode == 0
         sql = "SELECT count(*) AS n FROM python.samples WHERE pid = %d" % target.pid
-        agents.eventually(lambda: node.rows(sql)[0]["n"] > 0, 60)
+        patience.until(lambda: node.rows(sql)[0]["n"] > 0)
         assert node.rows("SELECT count(*) AS n FROM python.backtrace", target.pid)
         assert "the server died" not in node.log()
     finally:

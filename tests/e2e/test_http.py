@@ -11,6 +11,7 @@ import pytest
 
 import agents
 import harness
+import patience
 import querying
 
 OPENAPI = os.path.join(harness.ROOT, "docs", "openapi.json")
@@ -205,7 +206,7 @@ def test_query_is_cancelled(served):
         before = ticks()
         time.sleep(0.2)
         return ticks() - before < 10
-    agents.eventually(calm)
+    patience.until(calm)
 
 
 def test_eval(served):
@@ -234,7 +235,7 @@ def test_eval_ends_with_its_client(served):
     assert json.loads(answer.readline()) == {"out": "on\n"}
     answer.close()
     it.close()
-    agents.eventually(lambda: served.job.eval("left").stdout == "'it'\n")
+    patience.until(lambda: served.job.eval("left").stdout == "'it'\n")
 
 
 def test_backtrace(served):

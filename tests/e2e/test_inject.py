@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import patience
 from harness import BIN, ENV, Script, probing, stack_of, states
 from injecting import eject, inject, moves_on, threads, threads_become, traces
 
@@ -181,5 +182,5 @@ def test_many_tools_at_once(start, any_py):
     assert sum("Successfully" in out for out, _ in answers) == 1, answers
     assert threads_become(target.pid, 2)
     assert not set(states(target.pid)) & set("tT")
-    time.sleep(0.1)
+    patience.meanwhile(0.1)
     assert moves_on(target.pid)

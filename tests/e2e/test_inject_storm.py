@@ -7,7 +7,8 @@ import time
 import pytest
 
 import injecting
-from harness import BIN, ENV, PATIENCE, Script, probing, states
+import patience
+from harness import BIN, ENV, Script, probing, states
 from injecting import begin, inject, threads, traces, well
 
 FRESH = 8     # targets of each kind
@@ -97,6 +98,7 @@ def child_of(pid):
         return file.read().split()
 
 
+@pytest.mark.few
 def test_forks_while_a_thread_of_ours_is_added(py, start):
     """Up to 3.12 the child of such a fork found the lock of the list of threads taken, for ever."""
     libraries = injecting.Libraries()
@@ -105,7 +107,7 @@ def test_forks_while_a_thread_of_ours_is_added(py, start):
     for number in range(20):
         answer = probing(target.pid, "eval", "%d + 1" % number)
         assert answer.stdout == "%d\n" % (number + 1), answer.stderr
-    first, end = child_of(target.pid), time.monotonic() + PATIENCE
+    first, end = child_of(target.pid), time.monotonic() + patience.SECONDS
     while child_of(target.pid) in (first, []):
         assert time.monotonic() < end, probing(target.pid, "backtrace", "-n", "-s").stdout
         time.sleep(0.01)

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-import agents
 import harness
+import patience
 from nodes import Node, gone
 
 NAME = "job_under_test.py"
@@ -62,7 +62,7 @@ def test_inject_config_query_eject(job):
     answer = job("config", "memory.interval")
     assert answer.stdout.count("process ") == len(job.pids) and "rank 1" in answer.stdout
     assert [line for line in answer.stdout.splitlines() if line == "0.1"] == ["0.1"] * 6
-    agents.eventually(lambda: len(json.loads(job(
+    patience.until(lambda: len(json.loads(job(
         "query", "-f", "json", "SELECT DISTINCT pid FROM python.memory").stdout)) == 6)
     rows = json.loads(job("query", "-f", "json", "SELECT DISTINCT pid, rank FROM python.memory "
                                                  "ORDER BY pid").stdout)
@@ -133,7 +133,7 @@ def test_living_ones_unless_dead(job):
     job("inject")
     job("config", "memory.interval=0.1")
     ended = job.ranks[1].pid
-    agents.eventually(lambda: job.node.rows("SELECT 1 FROM python.memory WHERE pid = %d" % ended))
+    patience.until(lambda: job.node.rows("SELECT 1 FROM python.memory WHERE pid = %d" % ended))
     os.kill(ended, signal.SIGKILL)
     job.ranks[1].process.wait()
     gone(ended)
@@ -146,8 +146,8 @@ def test_living_ones_unless_dead(job):
         assert json.loads(answer.stdout)[0]["n"] > 0, words
     # What is measured from outside follows the same rule.
     outside = "SELECT DISTINCT pid FROM system.cpu WHERE pid = %d" % ended
-    agents.eventually(lambda: json.loads(job.node("query", "--dead", "-f", "json",
-                                                  outside).stdout))
+    patience.until(lambda: json.loads(job.node("query", "--dead", "-f", "json",
+                                               outside).stdout))
     assert job.node.rows(outside) == []
 
 
@@ -179,7 +179,7 @@ def test_workers_that_come_and_go(any_py, start, tmp_path):
 
 def test_a_whole_job_that_ended(job):
     job("inject")
-    agents.eventually(lambda: len(json.loads(job(
+    patience.until(lambda: len(json.loads(job(
         "query", "-f", "json", "SELECT DISTINCT pid FROM python.memory").stdout)) == 6)
     for one in job.ranks:
         one.stop()

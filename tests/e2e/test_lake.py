@@ -5,9 +5,10 @@ import time
 
 import pytest
 
+import patience
 import plain_engine
 from nodes import Node
-from numbering import Numbers, kill_node, until
+from numbering import Numbers, kill_node
 
 FAST = {"PROBING_HISTORY_DELAY": "0.2", "PROBING_LAKE_DELAY": "0.2", "PROBING_LAKE_MERGE": "0.5"}
 COLUMNS = "count(*), count(DISTINCT n), min(n), max(n)"
@@ -43,9 +44,9 @@ def test_rows_come_to_the_lake_once(any_py, tmp_path, lake):
         target = Numbers(any_py, node, tmp_path, rate=4000, rows=8192)
         target.wait_for(13000)
         written = target.halt()
-        until(lambda: numbers(lake, target)[0] >= written, seconds=30)
+        patience.until(lambda: numbers(lake, target)[0] >= written)
         assert numbers(lake, target) == whole(written)
-        time.sleep(1)
+        patience.meanwhile(1)
         assert numbers(lake, target) == whole(written)
         assert numbers(lake, target, "pid = %d AND host = '%s'"
                        % (target.pid, os.uname().nodename)) == whole(written)
@@ -89,9 +90,9 @@ def test_two_nodes_write_and_merge_at_once(any_py, tmp_path, lake):
         target = Numbers(any_py, nodes[0], tmp_path, rate=3000, rows=8192)
         target.wait_for(6000)
         written = target.halt()
-        until(lambda: numbers(lake, target)[0] >= 2 * written, seconds=30)
+        patience.until(lambda: numbers(lake, target)[0] >= 2 * written)
         assert by_node(lake, target) == [whole(written)] * 2
-        until(lambda: not glob.glob(lake + "/.waiting/python.numbers/*"), seconds=30)
+        patience.until(lambda: not glob.glob(lake + "/.waiting/python.numbers/*"))
         assert not glob.glob(lake + "/.waiting/python.numbers/*")
     finally:
         if target:
@@ -113,9 +114,9 @@ def test_killed_in_the_middle(any_py, tmp_path, lake):
             kill_node(node)
             node("serve")
         written = target.halt()
-        until(lambda: numbers(lake, target)[0] >= written, seconds=30)
+        patience.until(lambda: numbers(lake, target)[0] >= written)
         assert numbers(lake, target) == whole(written)
-        until(lambda: not glob.glob(lake + "/.waiting/python.numbers/*"), seconds=30)
+        patience.until(lambda: not glob.glob(lake + "/.waiting/python.numbers/*"))
         assert not glob.glob(lake + "/.waiting/python.numbers/*"), "what was left is taken up"
         assert numbers(lake, target) == whole(written)
     finally:

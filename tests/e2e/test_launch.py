@@ -14,6 +14,7 @@ import family
 import harness
 from family import CHILDREN, SCRIPT, Family
 
+pytestmark = pytest.mark.few
 FACTS = """
 import json, os, signal, sys
 

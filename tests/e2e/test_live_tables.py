@@ -8,7 +8,10 @@ import pytest
 
 import agents
 import harness
+import patience
 from nodes import Node, gone
+
+pytestmark = pytest.mark.few
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +108,7 @@ def test_exec_is_noticed(node, any_py, start, tmp_path):
     sql = "SELECT func FROM python.backtrace WHERE func IN ('first', 'second')"
     assert node.rows(sql, target.pid) == [{"func": "first"}]
     go.touch()
-    agents.eventually(lambda: node.rows(sql, target.pid) == [{"func": "second"}])
+    patience.until(lambda: node.rows(sql, target.pid) == [{"func": "second"}])
 
 
 def test_native_frames_on_request(node, any_py, start):
@@ -149,14 +152,14 @@ def test_agents(node, any_py, start):
     target = start(agents.Probed, any_py)
     assert harness.probing(target.pid, "inject").returncode == 0
     sql = "SELECT * FROM probing.agents WHERE role = 'agent' ORDER BY collector"
-    agents.eventually(lambda: node.rows(sql, target.pid))
+    patience.until(lambda: node.rows(sql, target.pid))
     rows = node.rows(sql, target.pid)
     assert rows[0]["collector"] == "agent" and rows[0]["state"] == "running"
     assert rows[0]["process"].startswith("%d-" % target.pid) and rows[0]["version"]
     assert "memory" in [r["collector"] for r in rows]
     assert node.rows("SELECT attached FROM system.process", target.pid) == [{"attached": True}]
     # One that has left no rows is not spoken of any more.
-    agents.eventually(lambda: node.rows("SELECT 1 FROM python.memory LIMIT 1", target.pid))
+    patience.until(lambda: node.rows("SELECT 1 FROM python.memory LIMIT 1", target.pid))
     target.stop()
     assert [r["state"] for r in node.rows(sql, target.pid)][0] == "killed"
 
@@ -244,7 +247,7 @@ def test_container(node, any_py, start, tmp_path):
     sql = "SELECT process, pid FROM probing.agents WHERE collector IN ('agent', 'node')"
     row, = node.rows(sql, pid)
     assert row["process"].startswith("1-") and row["pid"] == pid
-    agents.eventually(lambda: node.rows("SELECT pid FROM python.memory LIMIT 1", pid))
+    patience.until(lambda: node.rows("SELECT pid FROM python.memory LIMIT 1", pid))
     assert {r["pid"] for r in node.rows("SELECT pid FROM python.memory", pid)} == {pid}
     target.stop()
     assert gone(pid)

@@ -159,6 +159,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.few
 def test_small_objects_and_large_ones(node, start, py, tmp_path):
     """24 bytes a float are Python's own, a list of eight bytes each and the arrays are malloc's."""
     script = tmp_path / "holder.py"

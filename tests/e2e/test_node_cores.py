@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-import agents
 import harness
+import patience
 from nodes import node  # noqa: F401 (node is a fixture)
 
 CORES = sorted(os.sched_getaffinity(0))
@@ -44,8 +44,8 @@ def test_several_queries_at_once_stay_on_half_of_the_cores(node):
     asked = [node.start("query", "--timeout", "20", LONG % number) for number in range(9000, 9004)]
     try:
         server, = children(node.pid())
-        agents.eventually(lambda: len([1 for nice, _ in threads(server) if nice >= 10]) >=
-                          len(asked) + (len(CORES) > 1), 20)
+        patience.until(lambda: len([1 for nice, _ in threads(server) if nice >= 10]) >=
+                       len(asked) + (len(CORES) > 1))
         used = set().union(*(cores for _, cores in threads(server)))
         assert len(used) <= max(min(len(CORES), 2), len(CORES) // 2), used
         assert node.rows("SELECT 1 AS one") == [{"one": 1}]
@@ -72,6 +72,6 @@ def test_cores_of_a_pinned_process_are_left_to_it(node, any_py, start):
     def moved():
         return all(core not in cores and cores for _, cores in threads(server))
 
-    agents.eventually(moved)
+    patience.until(moved)
     target.stop()
-    agents.eventually(lambda: all(core in cores for _, cores in threads(server)))
+    patience.until(lambda: all(core in cores for _, cores in threads(server)))

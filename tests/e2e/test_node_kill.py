@@ -8,8 +8,9 @@ import glob
 import os
 import random
 
+import patience
 from nodes import Node, alive
-from numbering import Numbers, assert_whole, broken_off, kill_node, until
+from numbering import Numbers, assert_whole, broken_off, kill_node
 
 ROUNDS = int(os.environ.get("PROBING_KILL_ROUNDS", "24"))
 SETTINGS = {"PROBING_HISTORY_DELAY": "0.1"}
@@ -67,10 +68,10 @@ def test_killed_at_random_moments(any_py, tmp_path):
         for target in dead:  # and still, after all that came behind them
             assert_whole(node, target.id, target.written())
         # What nodes measured is in files, their folders go; nothing unfinished lies about.
-        assert until(lambda: not stores_of_nodes(node), 30), stores_of_nodes(node)
+        assert patience.until(lambda: not stores_of_nodes(node)), stores_of_nodes(node)
         node.stop()
         assert not litter(node)
-        assert until(lambda: not stores_of_nodes(node)), stores_of_nodes(node)
+        assert patience.until(lambda: not stores_of_nodes(node)), stores_of_nodes(node)
         for target in dead:
             assert_whole(node, target.id, target.written())
     finally:

@@ -9,6 +9,8 @@ import pytest
 
 from harness import BIN, ENV, Script, backtrace, frames, main_thread, probing, states, thread_named
 
+pytestmark = pytest.mark.few
+
 HEADER = re.compile(r'^Thread (\d+) "(.*)"( · .*)?$')
 FRAME = re.compile(r"^ *(\d+)  (\S.*?) +(\S.*:\d+)$")
 

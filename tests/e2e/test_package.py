@@ -11,7 +11,9 @@ import family
 import harness
 from family import CHILDREN, SCRIPT, Family
 from nodes import node  # noqa: F401 (a fixture)
-from test_remote import free_port
+from ranks import free_port
+
+pytestmark = pytest.mark.few
 
 
 @pytest.fixture(scope="session")

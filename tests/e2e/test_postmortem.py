@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 import agents
-from agents import eventually
+import patience
 from nodes import node  # noqa: F401  (a fixture)
-from numbering import Numbers, assert_whole, kill_node, until
+from numbering import Numbers, assert_whole, kill_node
 
 
 def copy_store(target, to):
@@ -27,7 +27,7 @@ def test_killed_while_a_node_works(start, any_py, node, tmp_path):  # noqa: F811
     written = target.kill()
     rows = assert_whole(node, target.pid, written)
     # Once dead, all of it goes to disk at once, and says the same.
-    assert until(lambda: target.sealed(node) >= written)
+    assert patience.until(lambda: target.sealed(node) >= written)
     assert assert_whole(node, target.pid, written) == rows
 
 
@@ -52,7 +52,7 @@ def test_shared_memory_is_gone_as_well(start, any_py, node, tmp_path):  # noqa: 
     target.wait_for(2000)
     written = target.kill()
     rows = assert_whole(node, target.pid, written)
-    assert until(lambda: target.sealed(node) >= written)
+    assert patience.until(lambda: target.sealed(node) >= written)
     kill_node(node)
     shutil.rmtree(store_of(target))
     assert assert_whole(node, target.pid, written) == rows
@@ -129,9 +129,9 @@ def test_how_it_ended(start, any_py, node, code, how, state):  # noqa: F811
     node("serve")
     target = start(agents.Probed, any_py)
     assert node(target.pid, "inject", "-D", "memory.interval=0.1").returncode == 0
-    eventually(lambda: node.rows("SELECT 1 FROM python.memory LIMIT 1", target.pid))
+    patience.until(lambda: node.rows("SELECT 1 FROM python.memory LIMIT 1", target.pid))
     node(target.pid, "eval", "import os, signal; " + code)
-    eventually(lambda: dead(node, target) and dead(node, target)[0]["how"])
+    patience.until(lambda: dead(node, target) and dead(node, target)[0]["how"])
     assert dead(node, target)[0]["how"] == how
     sql = "SELECT state, reason FROM probing.agents WHERE collector = 'agent'"
     assert node.rows(sql, target.pid) == [{"state": state, "reason": how}]

@@ -11,8 +11,8 @@ import tempfile
 import pytest
 
 import harness
+import patience
 import strangers
-from agents import eventually
 from nodes import Node
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="no torch")
@@ -94,7 +94,7 @@ def test_processes_of_a_job_that_have_no_steps_in_common(start, node, tmp_path):
                                   "0.005"]) for _ in range(2)]
     for one in two:
         assert node(one.pid, "inject").returncode == 0
-        eventually(lambda: node.rows("SELECT 1 FROM python.training_logs LIMIT 1", one.pid))
+        patience.until(lambda: node.rows("SELECT 1 FROM python.training_logs LIMIT 1", one.pid))
     answer = node("job:twins.py", "profile", "-n", 2, "-o", str(tmp_path / "run.trace.json"))
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr.count("cannot be matched") == 1
@@ -124,13 +124,13 @@ def test_broken_off(training, node, tmp_path, sign):
     """The profiler stops at the end of the step, its hook is gone, and so are its files."""
     before, files = left_behind(training.pid), traces()
     tool = node.start(training.pid, "profile", "-n", 1000, "-o", str(tmp_path / "t.json"))
-    eventually(lambda: is_profiled(training.pid))
+    patience.until(lambda: is_profiled(training.pid))
     tool.send_signal(sign)
     out, err = tool.communicate(timeout=60)
     if sign == signal.SIGINT:
         assert (tool.returncode, out, err) == (130, "", "")
     else:  # nobody waits for it
-        eventually(lambda: left_behind(training.pid) == before)
+        patience.until(lambda: left_behind(training.pid) == before)
     assert left_behind(training.pid) == before
     assert traces() == files and os.listdir(str(tmp_path)) == []
     answer = node(training.pid, "profile", "-n", 1, "-o", str(tmp_path / "t.json"))
@@ -149,7 +149,7 @@ def test_no_steps(start, node):
     target = start(Training)
     harness.probing(target.pid, "eval", "import threading; "
                     "time.sleep = lambda seconds: threading.Event().wait(60)")
-    eventually(lambda: "Event.wait" in [frame[0] for frame in harness.stack_of(target.pid)])
+    patience.until(lambda: "Event.wait" in [frame[0] for frame in harness.stack_of(target.pid)])
     answer = node(target.pid, "profile", "--timeout", "1")
     assert (answer.returncode, answer.stderr) == (
         1, "probing: %d: no training step and no call of a model in 1 s\n" % target.pid)
@@ -160,9 +160,9 @@ def test_profiled_steps_are_marked(training, node, tmp_path):
     count = "SELECT count(*) AS n FROM python.training_logs WHERE profiled"
     before = node.rows(count, training.pid)[0]["n"]
     assert node(training.pid, "profile", "-n", 4, "-o", tmp_path / "t.json").returncode == 0
-    eventually(lambda: node.rows(count, training.pid)[0]["n"] >= before + 4)
+    patience.until(lambda: node.rows(count, training.pid)[0]["n"] >= before + 4)
     last = "SELECT profiled FROM python.training_logs ORDER BY step DESC LIMIT 1"
-    eventually(lambda: node.rows(last, training.pid)[0]["profiled"] is False)
+    patience.until(lambda: node.rows(last, training.pid)[0]["profiled"] is False)
 
 
 def test_a_file_that_exists_stays(training, node, tmp_path):
@@ -257,7 +257,7 @@ def test_a_job_that_ends_meanwhile(start, node, tmp_path, where, how):
     target = start(Program, ENDING.format(flag=flag, where=where))
     tool = node.start(target.pid, "profile", "-n", 1000, "-o", str(tmp_path / "t.json"))
     count = "SELECT count(*) AS n FROM python.training_logs WHERE profiled"
-    eventually(lambda: node.rows(count, target.pid)[0]["n"] > 0)
+    patience.until(lambda: node.rows(count, target.pid)[0]["n"] > 0)
     if how == "killed":
         tool.kill()
     elif how == "ejected":
@@ -276,7 +276,7 @@ def test_a_thread_that_ends_meanwhile(start, node, tmp_path):
     target = start(Program, text)
     tool = node.start(target.pid, "profile", "-n", 1000, "-o", str(tmp_path / "t.json"))
     count = "SELECT count(*) AS n FROM python.training_logs WHERE profiled"
-    eventually(lambda: node.rows(count, target.pid)[0]["n"] > 0)
+    patience.until(lambda: node.rows(count, target.pid)[0]["n"] > 0)
     open(flag, "w").close()
     out, err = tool.communicate(timeout=60)
     assert tool.returncode == 0, err

@@ -2,21 +2,16 @@
 import json
 import os
 import re
-import socket
 import subprocess
 
 import pytest
 
 import agents
 import harness
+import patience
 import querying
+import ranks
 from querying import table
-
-
-def free_port():
-    with socket.socket() as it:
-        it.bind(("127.0.0.1", 0))
-        return it.getsockname()[1]
 
 
 class Far:
@@ -26,7 +21,7 @@ class Far:
         self.node = querying.Node(folder)
         self.job = agents.Probed(any_py)
         self.pid = self.job.pid
-        self.at = "127.0.0.1:%d" % free_port()
+        self.at = "127.0.0.1:%d" % ranks.free_port()
         try:
             self.node.text(self.pid, "inject", "-l", self.at)
             with open(os.path.join(self.node.env["XDG_CONFIG_HOME"], "probing", "token")) as file:
@@ -68,7 +63,7 @@ def test_memory_of_a_process_that_runs(far):
         found = json.loads(far.text(far.at, "memory", "--json"))
         found = found if isinstance(found, list) else [found]
         return [row for row in found if row["pid"] == far.pid]
-    agents.eventually(lambda: far.run(far.at, "memory").returncode == 0 and now())
+    patience.until(lambda: far.run(far.at, "memory").returncode == 0 and now())
     assert now()[0]["alive"] is True and now()[0]["command"]
     head = far.text(far.at, "memory").splitlines()[0]
     assert head.startswith("process %d" % far.pid) and " now " in head and "until" not in head
@@ -147,7 +142,7 @@ def test_ways_to_give_the_token(far, tmp_path):
 
 
 def test_nobody_there(far):
-    answer = far.run("127.0.0.1:%d" % free_port(), "query", "SELECT 1")
+    answer = far.run("127.0.0.1:%d" % ranks.free_port(), "query", "SELECT 1")
     assert answer.returncode in (1, 4) and answer.stderr.count("\n") == 1
 
 
@@ -181,7 +176,7 @@ def test_load_and_unload(far, any_py, start, tmp_path):
         "Probes are already in process %s; settings applied\n" % name)
     assert far.text(name, "config", "eval.timeout") == "8\n"
     assert far.text(name, "eject") == "Removed probes from process %s\n" % name
-    agents.eventually(lambda: other.threads() == 1)
+    patience.until(lambda: other.threads() == 1)
     answer = far.run(name, "eject")
     assert (answer.returncode, answer.stderr) == (
         1, "probing: %s: there are no probes in this process\n" % name)

@@ -9,7 +9,7 @@ import time
 import pyte
 import pytest
 
-import harness
+import patience
 from agents import Probed
 from harness import BIN, ENV, probing
 
@@ -152,7 +152,7 @@ def test_underscore_does_not_keep_things_alive(job):
     answer = pipe(job.pid, "b = Big(); r = weakref.ref(b)\nb\ndel b\nr() is None\nr()\n")
     shown = answer.stdout.decode().splitlines()
     assert "Big object" in shown[0] and shown[1] == "False"
-    harness.once(lambda: job.value("r() is None"), lambda text: text == "True\n")
+    patience.once(lambda: job.value("r() is None"), lambda text: text == "True\n")
     assert job.value("r() is None") == "True\n"
 
 
@@ -168,8 +168,8 @@ def test_prompt_in_a_frame(py, start):
     assert target.value("'mine' in globals(), 'gc' in globals()") == "(False, False)\n"
     assert target.value("def brief():\n    local = 5\n    time.sleep(1)\n"
                         "todo.append(brief)") == ""
-    harness.once(lambda: target.eval("--frame", "brief", "local").stdout,
-                 lambda text: text == "5\n")
+    patience.once(lambda: target.eval("--frame", "brief", "local").stdout,
+                  lambda text: text == "5\n")
     answer = pipe(target.pid, "local\ntime.sleep(1.5)\nlocal\n", "--frame", "brief")
     assert answer.stdout == b"5\n5\n"
     answer = pipe(target.pid, "1\n", "--frame", "nothing")

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import patience
 from harness import BIN, ENV, Script, probing, states, tracer
 
 KILLS = 60
@@ -97,7 +98,7 @@ def test_blocked_calls_are_not_broken(start, any_py, tmp_path, options):
     target = start(Script, any_py, "interruptible.py", path=str(path))
     for _ in range(40):
         assert probing(target.pid, "backtrace", *options).returncode == 0
-    time.sleep(0.05)
+    patience.meanwhile(0.05)
     assert target.process.poll() is None, target.process.stderr.read().decode()
 
 

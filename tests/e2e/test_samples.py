@@ -7,6 +7,7 @@ import pytest
 
 import harness
 import nodes
+import patience
 import torches
 
 harness.RESTLESS.update({"shares.py", "many_busy.py", "chains.py"})
@@ -19,20 +20,9 @@ def node(tmp_path):
     node.stop()
 
 
-def until(look, seconds=60):
-    """The first answer that is not empty."""
-    end = time.monotonic() + seconds
-    while True:
-        answer = look()
-        if answer:
-            return answer
-        assert time.monotonic() < end, "nothing came"
-        time.sleep(0.2)
-
-
 def sampled(node, pid, seconds=2.0, where="true"):
     """Waits until the samples of the main thread cover that much time."""
-    return until(lambda: node.rows(
+    return patience.until(lambda: node.rows(
         "SELECT sum(weight_ms) / 1000 AS secs, sum(samples) AS samples FROM python.samples "
         "WHERE tid = pid AND %s HAVING secs > %g" % (where, seconds), pid))[0]
 
@@ -43,6 +33,7 @@ def watched(node, target, *options):
 
 
 @harness.steady
+@pytest.mark.few
 def test_shares(py, start, node):
     """Functions of known shares, threads at rest, states, and frames that belong together."""
     target = start(harness.Script, py, "shares.py")
@@ -81,12 +72,13 @@ def test_numbers_of_stacks_are_the_same_everywhere(any_py, start, node):
              WHERE func = 'rest' AND depth = 0 ORDER BY 1"""
     for target in targets:
         watched(node, target)
-    first = until(lambda: node.rows(sql, targets[0].pid))
-    assert until(lambda: node.rows(sql, targets[1].pid)) == first
+    first = patience.until(lambda: node.rows(sql, targets[0].pid))
+    assert patience.until(lambda: node.rows(sql, targets[1].pid)) == first
     node.stop()
     before = node.rows("SELECT max(timestamp) AS at FROM python.samples", targets[0].pid)[0]["at"]
-    until(lambda: node.rows("SELECT 1 AS x FROM python.samples WHERE timestamp > TIMESTAMPTZ '%s' "
-                            "+ INTERVAL 1 SECOND LIMIT 1" % before, targets[0].pid))
+    later = ("SELECT 1 AS x FROM python.samples WHERE timestamp > TIMESTAMPTZ '%s' "
+             "+ INTERVAL 1 SECOND LIMIT 1" % before)
+    patience.until(lambda: node.rows(later, targets[0].pid))
     assert node.rows(sql, targets[0].pid) == first
     doubled = node.rows("""SELECT count(*) AS n FROM python.stack_frames
         WHERE func = 'rest' AND depth = 0""", targets[0].pid)[0]["n"]
@@ -98,7 +90,7 @@ def test_what_it_did_before_it_died(any_py, start, node):
     watched(node, target)
     sampled(node, target.pid, 2)
     target.stop()
-    lines = until(lambda: node.rows("SELECT func FROM hot_lines LIMIT 1", target.pid))
+    lines = patience.until(lambda: node.rows("SELECT func FROM hot_lines LIMIT 1", target.pid))
     assert lines == [{"func": "burn"}]
     node.stop()  # all of it is in files now
     assert node.rows("SELECT func FROM hot_lines LIMIT 1", target.pid) == lines
@@ -118,11 +110,10 @@ def test_on_by_default_and_off(any_py, start, node):
     assert node(quiet.pid, "config", "profile.rate=50").returncode == 0
     sampled(node, quiet.pid, 0.5)
     assert node(probed.pid, "config", "profile.rate=0").returncode == 0
-    until(lambda: node.rows("SELECT 1 AS x FROM probing.agents WHERE collector = 'python.samples' "
-                            "AND state = 'off'", probed.pid))
+    states = "SELECT 1 AS x FROM probing.agents WHERE collector = 'python.samples' AND "
+    patience.until(lambda: node.rows(states + "state = 'off'", probed.pid))
     assert node("query", "SET probing.profile.budget = 0").returncode == 0
-    until(lambda: node.rows("SELECT 1 AS x FROM probing.agents WHERE collector = 'python.samples' "
-                            "AND reason = 'profile.budget is 0'", quiet.pid))
+    patience.until(lambda: node.rows(states + "reason = 'profile.budget is 0'", quiet.pid))
 
 
 def test_the_budget_holds(any_py, start, node):
@@ -137,8 +128,8 @@ def test_the_budget_holds(any_py, start, node):
     after = node.rows("SELECT cpu_ms FROM probing.cost WHERE what = 'python.samples'", target.pid)
     spent = after[0]["cpu_ms"] - before[0]["cpu_ms"]
     assert spent < 0.03 * 1000 * (time.monotonic() - began), (before, after)
-    said = until(lambda: node.rows("SELECT reason FROM probing.agents WHERE reason LIKE "
-                                   "'%of 1000 samples a second'", target.pid))
+    said = patience.until(lambda: node.rows("SELECT reason FROM probing.agents WHERE reason LIKE "
+                                            "'%of 1000 samples a second'", target.pid))
     assert said, said
 
 
@@ -188,7 +179,7 @@ def test_phase_step_and_module(node):
     try:
         for phase, module in (("other", None), ("forward", "inner.1"), ("data", None)):
             target.value("hold = %r" % phase)
-            until(lambda: node.rows(
+            patience.until(lambda: node.rows(
                 "SELECT step, module FROM python.samples WHERE tid = pid AND phase = '%s' "
                 "AND weight_ms > 500 AND step > 0 AND module IS NOT DISTINCT FROM %s"
                 % (phase, "'%s'" % module if module else "NULL"), target.pid))
@@ -199,7 +190,7 @@ def test_phase_step_and_module(node):
         times = node.rows("SELECT phase, sum(pct) AS pct FROM phase_times GROUP BY 1", target.pid)
         assert {"other", "forward", "data"} <= {row["phase"] for row in times}, times
         assert abs(sum(row["pct"] for row in times) - 100) < 0.1, times
-        until(lambda: node.rows("SELECT 1 FROM step_breakdown", target.pid))
+        patience.until(lambda: node.rows("SELECT 1 FROM step_breakdown", target.pid))
         lines = {row["other_line"] for row in node.rows("SELECT other_line FROM step_breakdown",
                                                         target.pid)}
         assert len(lines) == 1 and re.match(r"pause /.*torch_phases\.py:\d+$", lines.pop())

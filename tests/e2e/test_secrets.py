@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-import agents
 import harness
+import patience
 import querying
 
 LOCALS = ("in-a-local", "in-bytes", "in-a-dict", "in-a-url")
@@ -72,7 +72,7 @@ def test_what_a_dead_one_left(any_py, start, node):
     """Its meta holds the command line."""
     job = start(harness.Script, any_py, "keeper.py", *LINE)
     node.text(job.pid, "inject")
-    agents.eventually(lambda: node.rows("SELECT 1 FROM python.memory", target=job.pid), 20)
+    patience.until(lambda: node.rows("SELECT 1 FROM python.memory", target=job.pid))
     job.stop()
     for form in ("table", "json", "csv"):
         text = node.text("list", "--dead", "-f", form)
@@ -95,9 +95,9 @@ def test_code_that_was_evaluated(any_py, start, node):
     assert node.text(job.pid, "eval", code) == ""
     sql = "SELECT detail FROM probing.audit WHERE action = 'eval'"
     shown = "password = '***'; x = '***'; token_count = 7"
-    agents.eventually(lambda: node.rows(sql, target=job.pid) == [{"detail": shown}], 20)
+    patience.until(lambda: node.rows(sql, target=job.pid) == [{"detail": shown}])
     job.stop()
-    agents.eventually(lambda: files_of_history(node, "probing.audit"), 30)
+    patience.until(lambda: files_of_history(node, "probing.audit"))
     assert node.rows(sql, target=job.pid) == [{"detail": shown}]
     for path in files_of_history(node, "probing.audit"):
         with open(path, "rb") as file:

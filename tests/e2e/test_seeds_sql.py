@@ -9,6 +9,7 @@ import pytest
 
 import agents
 import harness
+import patience
 import querying
 from querying import table
 
@@ -94,8 +95,8 @@ class Job:
         try:
             harness.probing(self.pid, "inject", env={"PROBING_MEMORY_INTERVAL": "0.1"})
             self.node.text(self.pid, "query", "SET probing.memory.interval = 0.1")
-            agents.eventually(lambda: self.node.rows(
-                "SELECT count(*) AS n FROM memory_usage", self.pid)[0]["n"] >= 3, 20)
+            patience.until(lambda: self.node.rows(
+                "SELECT count(*) AS n FROM memory_usage", self.pid)[0]["n"] >= 3)
             if dead:
                 os.kill(self.pid, signal.SIGKILL)
                 self.target.process.wait()

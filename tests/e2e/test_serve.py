@@ -12,6 +12,7 @@ import pytest
 
 import harness
 import interpreters
+import patience
 from nodes import Node, alive, gone, node  # noqa: F401 (node is a fixture)
 
 STRANGER = 54000 + os.getpid() % 5000  # nobody, and of this run alone
@@ -265,7 +266,7 @@ def test_ends_when_unused(stranger):
     node = stranger(PROBING_SERVE_IDLE=3)
     assert node("serve").returncode == 0
     pid = node.pid()
-    time.sleep(0.5)
+    patience.meanwhile(0.5)
     assert alive(pid)
     assert gone(pid)
     assert "ends: nothing uses it" in node.log()
@@ -294,7 +295,7 @@ def test_a_probed_process_keeps_it(stranger):
         assert answer.returncode == 0, answer
         pid = node.pid()
         assert pid, node.log()
-        time.sleep(3)
+        patience.meanwhile(3)
         assert alive(pid)
     finally:
         target.kill()

@@ -13,6 +13,7 @@ import urllib.request
 import pytest
 
 import harness
+import patience
 from nodes import alive, gone, node  # noqa: F401 (node is a fixture)
 
 # Works for a long time and can be asked to; two texts of the same kind.
@@ -146,7 +147,7 @@ def test_an_answer_that_is_cut_off_says_why(node):
     asked.stdout.read(1000000)
     os.kill(server(address), signal.SIGBUS)
     start = time.monotonic()
-    _, err = asked.communicate(timeout=harness.PATIENCE)
+    _, err = asked.communicate(timeout=patience.SECONDS)
     assert asked.returncode == 1
     assert err == "probing: the server died while it answered (Bus error) and was started again\n"
     assert time.monotonic() - start < 60

@@ -1,6 +1,6 @@
 """A process that was root when the agent came and is somebody else now is still found."""
-import agents
 import harness
+import patience
 from nodes import node  # noqa: F401
 from strangers import FIRST, needs_root
 
@@ -12,7 +12,7 @@ def test_eval_config_and_rows(start, node, any_py):  # noqa: F811
     target = start(harness.Script, any_py, "probed.py")
     assert node(target.pid, "inject").returncode == 0
     rows = "SELECT count(*) AS n FROM python.memory"
-    agents.eventually(lambda: node.rows(rows, target.pid)[0]["n"] > 0, 20)
+    patience.until(lambda: node.rows(rows, target.pid)[0]["n"] > 0)
     assert node(target.pid, "eval", DROP).returncode == 0
     with open("/proc/%d/status" % target.pid) as file:
         assert [line for line in file if line.startswith("Uid")][0].split()[2] == str(FIRST)
@@ -20,5 +20,5 @@ def test_eval_config_and_rows(start, node, any_py):  # noqa: F811
     assert answer.stdout == "%d\n" % FIRST, answer
     assert node(target.pid, "config", "eval.timeout").returncode == 0
     before = node.rows(rows, target.pid)[0]["n"]
-    agents.eventually(lambda: node.rows(rows, target.pid)[0]["n"] > before, 20)
+    patience.until(lambda: node.rows(rows, target.pid)[0]["n"] > before)
     assert node(target.pid, "eject").returncode == 0

@@ -10,8 +10,9 @@ import pytest
 import family
 import harness
 import package
+import patience
 import rings
-from agents import Probed, eventually
+from agents import Probed
 from harness import probing
 
 SCRIPT = os.path.join(harness.TARGETS, "tables.py")
@@ -55,7 +56,7 @@ def rows_of(home, table, generation):
     def look():
         found[:] = [ring for ring in rings.rings(home, table) if ring.generation == generation]
         return found and len(found[0].rows()) >= 20
-    eventually(look)
+    patience.until(look)
     return found[0].rows()
 
 

@@ -9,8 +9,9 @@ import pytest
 
 import agents
 import harness
+import patience
 import querying
-from test_remote import free_port
+from ranks import free_port
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_inject_listens(any_py, start, node):
     assert "Probing server listening on 127.0.0.1:%d\n" % port in answer.stdout + answer.stderr
     assert pids(port, token(node)) == [job.pid]
     job.stop()
-    agents.eventually(lambda: not is_open(port))
+    patience.until(lambda: not is_open(port))
 
 
 def test_shared_port(any_py, start, node):
@@ -81,7 +82,7 @@ def test_shared_port(any_py, start, node):
     status, text = ask(port, "/api/backtrace", secret=secret)
     assert {json.loads(line)["pid"] for line in text.splitlines()} == {one.pid, two.pid}
     one.stop()
-    agents.eventually(lambda: pids(port, secret) == [two.pid])
+    patience.until(lambda: pids(port, secret) == [two.pid])
 
 
 def test_who_may(any_py, start, node):

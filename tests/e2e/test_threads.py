@@ -3,7 +3,8 @@ import os
 
 import pytest
 
-from harness import backtrace, frames, main_thread, once, probing, thread_named
+import patience
+from harness import backtrace, frames, main_thread, probing, thread_named
 
 SLEEP = {"clock_nanosleep", "select", "pselect6"}
 SELECT = {"select", "pselect6"}
@@ -77,8 +78,8 @@ def test_gil_held_inside_c(py, shared):
         pytest.skip("no GIL in this build")
     target = shared("gil_hold.py")
     # The one that wants the GIL wakes up every few milliseconds to ask again.
-    snapshot = once(lambda: backtrace(target.pid, "-a"),
-                    lambda found: thread_named(found, "wants")["wait"])
+    snapshot = patience.once(lambda: backtrace(target.pid, "-a"),
+                             lambda found: thread_named(found, "wants")["wait"])
     holder = main_thread(snapshot)
     assert frames(holder)[:2] == [target.at("hold", "hold"), target.at("main", "main")]
     assert holder["holds_gil"]
@@ -117,8 +118,8 @@ def test_busy_thread(shared, py):
     torn = 0
     for _ in range(20):
         # Even this one sleeps at times: in a page fault.
-        thread = once(lambda: main_thread(backtrace(target.pid)),
-                      lambda found: found["state"] == "running")
+        thread = patience.once(lambda: main_thread(backtrace(target.pid)),
+                               lambda found: found["state"] == "running")
         assert (thread["state"], thread["wait"]) == ("running", None)
         # A look that met it in the middle of a call each time says so: less than one in 100.
         torn += thread["torn"]

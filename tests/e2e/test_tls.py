@@ -13,7 +13,7 @@ import agents
 import harness
 import hosts
 import querying
-from test_remote import free_port
+from ranks import free_port
 
 SECRET = "marker-of-what-is-asked"
 

@@ -10,9 +10,10 @@ import pytest
 
 import agents
 import harness
+import patience
 import querying
 from test_http import Connection
-from test_remote import free_port
+from ranks import free_port
 
 
 class Served:
@@ -200,7 +201,7 @@ def test_rotate_revoke_expire(served):
     assert served.ask("/api/processes", None, new)[0] == 401
     assert served.node.run("token", "revoke", "turning").returncode == 4
     short = served.new("--name", "short", "--expires", "1s")
-    agents.eventually(lambda: served.ask("/api/processes", None, short)[0] == 401)
+    patience.until(lambda: served.ask("/api/processes", None, short)[0] == 401)
     assert "expired" in served.node.text("token", "list")
     before, served.own = served.own, served.node.text("token", "rotate", "default").strip()
     assert served.ask("/api/processes", None, before)[0] == 401

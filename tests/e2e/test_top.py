@@ -17,6 +17,7 @@ import harness
 harness.RESTLESS.update({"shares.py"})
 
 
+@pytest.mark.few
 def test_plain_text_in_a_pipe(py, start):
     target = start(harness.Script, py, "shares.py")
     answer = harness.probing(target.pid, "top", "--count", "2", "-i", "0.7")

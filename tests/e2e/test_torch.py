@@ -4,9 +4,9 @@ import time
 import pytest
 
 import harness
+import patience
 import rings
 import torches
-from agents import eventually
 from harness import probing
 from torches import TRACE, Loop, check_order, close, near, of
 
@@ -151,7 +151,7 @@ def test_attached_within_a_forward(loop):
     began = time.time_ns()
     loop.value("job = 'slow'")
     loop.turn(True)
-    eventually(lambda: loop.value("job is None") == "True\n")
+    patience.until(lambda: loop.value("job is None") == "True\n")
     names = {row["module"] for row in rings.rows(loop.home(), TRACE) if row["timestamp"] > began}
     assert names >= {"Net", "tail", "tail.lin", "blocks.0.act"} and not names & {"lin", "act"}
 
@@ -160,8 +160,8 @@ def test_what_others_reset_is_put_back(loop):
     """torch.fx and torch.export put a function into nn.Module for a while: all slots are anew."""
     loop.anew("plain")
     loop.value("nn.Module.__call__ = nn.Module.__call__")
-    eventually(lambda: loop.value("surroundings()['slots'] == bare['surroundings']['slots']") ==
-               "False\n", 10)
+    patience.until(lambda: loop.value("surroundings()['slots'] == bare['surroundings']['slots']") ==
+                       "False\n")
     assert of(loop.run("plain")[1], "Net")
 
 
@@ -197,7 +197,7 @@ def test_the_same_bits(loop):
         part = ("collect", "backward", "comm")[number // 2 % 3]
         probing(loop.pid, "config", "torch.%s=%s" % (part, ("off", "on")[number % 2]))
     assert loop.value("job") == "'slow digest'\n"
-    eventually(lambda: loop.value("job is None") == "True\n")
+    patience.until(lambda: loop.value("job is None") == "True\n")
     assert loop.value("books['slow digest'] == bare['digest']") == "True\n"
     loop.turn(True)
     digest, trace, logs = loop.run("digest")

@@ -7,9 +7,10 @@ import time
 import pytest
 
 import harness
+import patience
 import rings
 import torches
-from agents import Probed, eventually
+from agents import Probed
 from harness import probing
 from nodes import node  # noqa: F401
 
@@ -33,10 +34,10 @@ class Loop(Probed):
     def turn(self, on, what="torch.collect"):
         assert probing(self.pid, "config", "%s=%s" % (what, "on" if on else "off")).returncode == 0
         if what == "torch.collect":
-            eventually(lambda: self.value("torch.autograd.Variable._execution_engine is engine") ==
-                       "%s\n" % (not on), 10)
+            code = "torch.autograd.Variable._execution_engine is engine"
+            patience.until(lambda: self.value(code) == "%s\n" % (not on))
         else:
-            eventually(lambda: self.status().split(":")[0] == ("on" if on else "off"))
+            patience.until(lambda: self.status().split(":")[0] == ("on" if on else "off"))
 
     def run(self, job, table=TRACE):
         """The job's own book, and the rows of its time. Steps are counted anew."""
@@ -44,7 +45,7 @@ class Loop(Probed):
         self.turn(True)
         began = time.time_ns()
         self.value("job = %r" % job)
-        eventually(lambda: self.value("job is None") == "True\n")
+        patience.until(lambda: self.value("job is None") == "True\n")
         book = json.loads(self.value("import json; print(json.dumps(books[%r]))" % job))
         return book, [row for row in rings.rows(self.home(), table) if row["timestamp"] > began]
 
@@ -54,10 +55,10 @@ def loop():
     target = Loop()
     # Every step is to be there, however slow this machine is at the moment.
     assert probing(target.pid, "inject", "-D", "torch.budget=100").returncode == 0
-    eventually(lambda: target.status()[:2] == "on" or "waiting" in target.status())
+    patience.until(lambda: target.status()[:2] == "on" or "waiting" in target.status())
     target.value("job = 'plain'")
-    eventually(lambda: target.status() == "on")
-    eventually(lambda: target.value("job is None") == "True\n")
+    patience.until(lambda: target.status() == "on")
+    patience.until(lambda: target.value("job is None") == "True\n")
     yield target
     target.stop()
 
@@ -184,9 +185,9 @@ def test_growth_by_module(start, node):
     """The outputs of 64 x 512 floats that a graph holds, and inputs that belong to no module."""
     target = start(Loop)
     assert node(target.pid, "inject", "-D", "torch.budget=100").returncode == 0
-    eventually(lambda: "waiting" in target.status())
+    patience.until(lambda: "waiting" in target.status())
     target.value("job = 'leaking'")
-    eventually(lambda: target.value("job is None") == "True\n")
+    patience.until(lambda: target.value("job is None") == "True\n")
     found = {row["module"]: row for row in node.rows("SELECT * FROM memory_growth", target.pid)}
     kept = {name: row["mb_per_step"] for name, row in found.items()}
     assert set(kept) == {"0", "1", "2", None}, kept
@@ -201,7 +202,7 @@ def test_the_same_bits(loop):
     loop.value("job = 'digest'")
     for number in range(10):
         probing(loop.pid, "config", "torch.backward=" + ("off", "on")[number % 2])
-    eventually(lambda: loop.value("job is None") == "True\n")
+    patience.until(lambda: loop.value("job is None") == "True\n")
     assert loop.value("books['digest'] == bare['digest']") == "True\n"
     assert loop.run("digest")[0] == loop.value("print(bare['digest'])").strip()
 

@@ -5,9 +5,9 @@ import subprocess
 import pytest
 
 import harness
+import patience
 import rings
 import torches
-from agents import eventually
 from harness import probing
 from nodes import node  # noqa: F401: a fixture
 from torches import Loop, of
@@ -115,7 +115,7 @@ def test_an_allocator_that_does_not_report(device):
     _, trace, _ = device.run("device")
     last = of(trace, "2")[-1]
     assert last["allocated"] is None and last["allocated_delta"] is None
-    eventually(lambda: "does not fit its statistics" in rings.lines(device.home(), "status")[
+    patience.until(lambda: "does not fit its statistics" in rings.lines(device.home(), "status")[
         "collector.torch"])
     # Not even where its statistics are the same after each step.
     device.anew("level")
@@ -124,12 +124,12 @@ def test_an_allocator_that_does_not_report(device):
     _, trace, _ = device.run("level")
     last = of(trace, "2")[-1]
     assert last["allocated"] is None and last["allocated_delta"] is None
-    eventually(lambda: "does not report to us" in rings.lines(device.home(), "status")[
+    patience.until(lambda: "does not report to us" in rings.lines(device.home(), "status")[
         "collector.torch"])
     # And when nobody counts, torch is as it was.
     assert probing(device.pid, "eject").returncode == 0
     device.value("gpu.fake_silent(0); job = 'device'")
-    eventually(lambda: device.value("job is None") == "True\n", 60)
+    patience.until(lambda: device.value("job is None") == "True\n")
 
 
 def grown(node, job):

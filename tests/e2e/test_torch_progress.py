@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
+import patience
 import torches
-from agents import eventually
 from nodes import node  # noqa: F401: a fixture
 
 pytestmark = pytest.mark.skipif(not torches.pythons(), reason="no interpreter with torch")
@@ -27,7 +27,7 @@ def where(node, pid, phase):  # noqa: F811
         row.update(rows[0] if rows else {})
         return rows and rows[0]["phase"] == phase
 
-    eventually(is_there, 30)
+    patience.until(is_there)
     return row
 
 
@@ -47,7 +47,7 @@ def test_each_phase(node, loop, phase, module):  # noqa: F811
     again = where(node, loop.pid, phase)
     assert again["step"] == row["step"] and again["since_step_ms"] > row["since_step_ms"]
     loop.value("hold = None")
-    eventually(lambda: where_step(node, loop.pid) > step, 30)
+    patience.until(lambda: where_step(node, loop.pid) > step)
 
 
 def where_step(node, pid):  # noqa: F811

@@ -6,9 +6,9 @@ import time
 import pytest
 
 import harness
+import patience
 import rings
 import torches
-from agents import eventually
 from harness import probing
 from nodes import node  # noqa: F401: a fixture
 from torches import check_order, close, near, of
@@ -147,11 +147,11 @@ def come_into(loop, job):
     """The agent comes while the job waits in its second step."""
     loop.turn(False)
     loop.value("job = %r" % job)
-    eventually(lambda: loop.value("waiting") == "True\n")
+    patience.until(lambda: loop.value("waiting") == "True\n")
     began = time.time_ns()
     loop.turn(True)
     loop.value("waiting = False")
-    eventually(lambda: loop.value("job is None") == "True\n")
+    patience.until(lambda: loop.value("job is None") == "True\n")
     book = json.loads(loop.value("import json; print(json.dumps(books[%r]))" % job))[1:]
     return book, [row for row in rings.rows(loop.home(), torches.LOGS) if row["timestamp"] > began]
 
@@ -259,9 +259,9 @@ def test_numbers_by_an_expression(loop):
         _, _, logs = loop.anew("trained")
         assert [row["step"] for row in logs] == list(range(len(book)))
         assert logs[-1]["step_source"] == "injection" and logs[-1]["epoch_source"] == "expression"
-        eventually(lambda: "torch.step: " in status() and why in status(), 5)
+        patience.until(lambda: "torch.step: " in status() and why in status())
     config("torch.step=", "torch.epoch=")
-    eventually(lambda: "torch.step" not in status(), 5)
+    patience.until(lambda: "torch.step" not in status())
 
 
 def test_a_signal_in_an_expression(loop):

@@ -11,10 +11,11 @@ import pytest
 
 import agents
 import harness
+import patience
 import querying
 import strangers
 from strangers import become
-from test_remote import free_port
+from ranks import free_port
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to become two users")
 # Nobody's, and of this run alone.
@@ -71,8 +72,8 @@ def users(tmp_path_factory):
     try:
         for user in both:
             assert user.run(user.pid, "inject").returncode == 0
-            agents.eventually(lambda: user.rows("SELECT count(*) AS n FROM python.memory",
-                                                user.pid)[0]["n"] > 0, 20)
+            patience.until(lambda: user.rows("SELECT count(*) AS n FROM python.memory",
+                                          user.pid)[0]["n"] > 0)
         yield both
     finally:
         for user in both:

@@ -13,10 +13,10 @@ import pytest
 
 import agents
 import harness
+import patience
 import querying
-from agents import eventually
 from nodes import Node
-from test_remote import free_port
+from ranks import free_port
 
 pytestmark = pytest.mark.skipif("built without the page" in harness.probing("web").stderr,
                                 reason="built with WEB=OFF")
@@ -215,7 +215,7 @@ def test_sessions_end_with_their_token(served):
     halves = served.sign_in(made, "Bearer")
     assert session(served, **halves)["token"] == "guest"
     served.text("token", "revoke", "guest")
-    eventually(lambda: session(served, **halves)["signed_in"] is False, 10)
+    patience.until(lambda: session(served, **halves)["signed_in"] is False)
 
 
 def test_wrong_tokens_are_written_down(served):
@@ -250,7 +250,7 @@ def test_a_stream_sends_what_is_new(served, signed):
     def rows():
         return served.node.rows("SELECT count(*) AS n FROM python.memory",
                                 target=served.one)[0]["n"]
-    eventually(lambda: rows() >= 2, 30)
+    patience.until(lambda: rows() >= 2)
     found = events(served, {"queries": [
         {"id": "grows", "target": str(served.one), "every": 0.5, "span": 60, "bucket": 1, "sql":
          "SELECT epoch_ms(timestamp) AS t, rss_mb FROM python.memory WHERE timestamp >= $from"},
@@ -341,7 +341,7 @@ def test_a_rank_that_a_program_gave_itself(served, signed, any_py):
         def ranked():
             told = json.loads(served.ask("GET", "/api/processes", **signed)[2])
             return [(one["rank"], one["world_size"]) for one in told if one["pid"] == job.pid]
-        eventually(lambda: ranked() == [(3, 8)], 30)
+        patience.until(lambda: ranked() == [(3, 8)])
     finally:
         job.stop()
         querying.forget(job.pid)
@@ -350,7 +350,7 @@ def test_a_rank_that_a_program_gave_itself(served, signed, any_py):
 def test_the_page_of_a_copied_folder(served, any_py, tmp_path):
     job = agents.Probed(any_py)
     served.text(job.pid, "inject")
-    eventually(lambda: served.node.rows("SELECT * FROM python.memory", target=job.pid), 30)
+    patience.until(lambda: served.node.rows("SELECT * FROM python.memory", target=job.pid))
     store = "/dev/shm/probing-%d/%s" % (os.getuid(), os.path.basename(job.home()))
     shutil.copytree(store, os.path.join(str(tmp_path), os.path.basename(store)),
                     ignore=shutil.ignore_patterns("control"))

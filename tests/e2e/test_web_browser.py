@@ -13,10 +13,10 @@ import pytest
 import agents
 import browsing
 import harness
+import patience
 import querying
-from browsing import eventually
 from nodes import Node
-from test_remote import free_port
+from ranks import free_port
 from test_samplers import fake_nvml
 
 pytestmark = browsing.needed
@@ -179,7 +179,7 @@ def test_paused_nothing_is_asked(small, browser):
     page.run("await page.waitForTimeout(2500)")
     assert len(page.report()["requests"]) == before
     page.click(".pause")
-    eventually(lambda: grown(page, before))
+    patience.passes(lambda: grown(page, before))
     page.check()
     page.close()
 
@@ -575,7 +575,7 @@ def test_gpus(browser, any_py, tmp_path):
             cells = page.table("Python processes")[0]
             assert cells["GPU memory"] == "%d MB" % held, (cells, held)
             assert cells["GPU"].endswith(" %")
-        eventually(same)
+        patience.passes(same)
         page.go("#/system")
         for title, unit in (("GPUs in use", "%"), ("GPU memory", "B"), ("GPU power", "W"),
                             ("GPU temperature", "°C")):

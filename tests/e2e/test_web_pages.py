@@ -7,8 +7,9 @@ import urllib.parse
 import pytest
 
 import browsing
+import patience
 import webjobs
-from browsing import ask_sql, eventually, result_rows
+from browsing import ask_sql, result_rows
 
 pytestmark = [browsing.needed, webjobs.needed]
 
@@ -83,7 +84,7 @@ def test_overview(page, jobs):
             assert number(cells["data"]) == pytest.approx(row["data"], abs=0.06)
             assert cells["state"] in ("running", "waiting")
             assert 0 < megabytes(cells["memory"]) < 4000
-    eventually(same)
+    patience.passes(same)
     # The slow rank waits for its data.
     assert max(page.table(label), key=lambda cells: number(cells["data"]))["rank"] == "2"
     dead = [row for row in page.table("Python processes") if row["pid"] == str(jobs.dead)][0]
@@ -107,7 +108,7 @@ def test_process(page, jobs):
             assert (cells["GIL"] == "holds it") == row["holds_gil"]
             # A frame's line is inside the function that it names.
             assert row["top_func"] in cells["in"]
-    eventually(same)
+    patience.passes(same)
     page.wait_text("main", ".stacks")
     stacks = page.text(".stacks")
     assert "MainThread" in stacks and "web_train.py:" in stacks
@@ -124,7 +125,7 @@ def test_settings_are_changed_where_that_is_permitted(page, jobs, browser):
     page.wait("document.querySelector(args.s)", s=box)
     page.fill(box, "0.5")
     page.press("Enter")
-    eventually(lambda: check(jobs.node(jobs.one, "config", "memory.interval").stdout, "0.5"))
+    patience.passes(lambda: check(jobs.node(jobs.one, "config", "memory.interval").stdout, "0.5"))
     page.allowed = ["status of 400"]
     page.fill(box, "nonsense")
     page.press("Enter")
@@ -176,7 +177,7 @@ def test_training(page, jobs):
             assert close(milliseconds(cells["99 %"]), row["p99"])
             assert close(number(cells["samples/s"]), row["pace"])
             assert close(number(cells["loss"]), row["loss"])
-    eventually(same)
+    patience.passes(same)
     # The chart of the loss by step, as the table that it can be turned into.
     page.go("#/training?x=step&p=" + target)
     page.click("section[aria-label=Loss] figcaption button")
@@ -194,7 +195,7 @@ def test_training(page, jobs):
             if cells[1]:
                 assert close(number(cells[1]), said[int(cells[0])])
         assert sum(bool(cells[1]) for cells in rows) >= 3
-    eventually(as_charted)
+    patience.passes(as_charted)
 
 
 def test_a_number_leads_to_its_rows(page, jobs):
@@ -230,7 +231,7 @@ def test_runs_are_compared(page, jobs):
             "GROUP BY pid", target="%d,%d" % (jobs.one, jobs.dead))}
         shown = {int(cells["pid"]): number(cells["step"]) for cells in page.table("ranks")}
         assert shown == said and set(said) == {jobs.one, jobs.dead}
-    eventually(same)
+    patience.passes(same)
     legend = page.text("section[aria-label=Loss] .legend")
     assert str(jobs.one) in legend and str(jobs.dead) in legend
 
@@ -254,7 +255,7 @@ def test_modules(page, jobs):
             assert close(milliseconds(shown[kind]["time a step"]), row["step"])
             assert close(milliseconds(shown[kind]["median call"]), row["median"])
             assert close(milliseconds(shown[kind]["longest"]), row["longest"])
-    eventually(same)
+    patience.passes(same)
 
     def slowest():
         said = jobs.node.rows(
@@ -265,7 +266,7 @@ def test_modules(page, jobs):
         assert [cells["module"] for cells in shown] == [row["module"] for row in said]
         assert all(close(milliseconds(c["own"]), row["ms"]) for c, row in zip(shown, said))
         assert "10 of %d" % said[0]["n"] in page.text("section[aria-label=Slowest]")
-    eventually(slowest)
+    patience.passes(slowest)
     page.wait_text("40 of 44 modules", "section[aria-label='Modules over steps']")
     page.fill("input[aria-label='filter modules']", "norm1")
     page.wait("[...document.querySelectorAll('table[aria-label=modules] td:nth-child(2)')]"
@@ -294,7 +295,7 @@ def test_flame(page, jobs):
         drawn = page.text(".flame-about").split()
         assert drawn[0] == "all" and float(drawn[1]) == pytest.approx(whole / 1000, rel=0.03), drawn
         assert number(shown["own"]) == pytest.approx(100 * said[0]["ms"] / whole, abs=0.5)
-    eventually(same)
+    patience.passes(same)
     page.run("""await page.locator(".flame-area").focus()""")
     for key in ("ArrowDown", "ArrowDown", "Enter"):
         page.press(key)
@@ -377,7 +378,7 @@ def test_communication(page, jobs):
         for cells, row in zip(page.table("late ranks"), late):
             assert int(cells["rank"]) == row["rank"]
             assert close(milliseconds(cells["comes late by"]), row["late_ms"])
-    eventually(same)
+    patience.passes(same)
     assert page.table("late ranks")[0]["rank"] == "2"
     # They are of the time that is shown.
     page.go("#/communication?r=1000000000-1000000060&p=" + target)
@@ -395,14 +396,14 @@ def test_memory(page, jobs):
         cells = page.table("memory of processes")[0]
         assert close(megabytes(cells["now"]), row["now"])
         assert close(megabytes(cells["peak"]), row["peak"])
-    eventually(same)
+    patience.passes(same)
     page.wait("document.querySelector(\"section[aria-label='Resident memory'] canvas\")")
     page.wait_text("Nothing grows from step to step")
     # Which lines allocated it, from when somebody asks.
     sites = "section[aria-label='Memory by the line that allocated it']"
     page.wait_text("memory.sites=on", sites)  # why there are none
     page.click(sites + " button:has-text('begin')")
-    eventually(lambda: check(jobs.node(jobs.one, "config", "memory.sites").stdout, "on"))
+    patience.passes(lambda: check(jobs.node(jobs.one, "config", "memory.sites").stdout, "on"))
     jobs.node(jobs.one, "eval", "def keep():\n    return [bytes(100000) for _ in range(400)]\n"
                                 "kept = keep()")
 
@@ -413,7 +414,7 @@ def test_memory(page, jobs):
         assert said["func"].startswith("keep")
         assert close(megabytes(cells["in use"]), said["live_mb"])
         assert close(number(cells["blocks"]), said["live_blocks"])
-    eventually(allocated)
+    patience.passes(allocated)
     assert jobs.node(jobs.one, "config", "memory.sites=off").returncode == 0
     # Objects by type, when asked for; a second look tells what has grown.
     page.click("button:has-text('look now')")
@@ -522,7 +523,7 @@ def test_console_runs_code_and_shows_who_did(page, jobs):
     page.press("Enter")
     page.click("button:has-text('interrupt')")
     page.wait_text("interrupted", ".entry:nth-last-child(2)")
-    eventually(lambda: check(page.text("table[aria-label=audit]"), "RANK + 41"))
+    patience.passes(lambda: check(page.text("table[aria-label=audit]"), "RANK + 41"))
     said = jobs.node.rows("SELECT detail FROM probing.audit WHERE action = 'eval'",
                           target=jobs.one)
     assert "RANK + 41" in [row["detail"] for row in said]
@@ -537,7 +538,7 @@ def test_what_comes_from_a_target_is_text(page, jobs):
         page.wait("document.querySelectorAll('#main tbody tr').length > 1")
         page.run("""await page.evaluate(() => document.querySelectorAll("details").forEach((d) => {
             d.open = true; }))""")
-        eventually(lambda text=wanted: check(page.text(), text))
+        patience.passes(lambda text=wanted: check(page.text(), text))
     ask_sql(page, "SELECT '<img src=x onerror=window.hacked=5>' AS \"<b>x</b>\"")
     assert "<img src=x" in page.text(".result") and "<b>x</b>" in page.text(".result-head")
     page.go("#/console?p=%d" % jobs.one)

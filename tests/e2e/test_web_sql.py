@@ -2,7 +2,8 @@
 import pytest
 
 import browsing
-from browsing import ask_sql, eventually, result_rows
+import patience
+from browsing import ask_sql, result_rows
 from nodes import Node
 
 pytestmark = browsing.needed
@@ -49,13 +50,16 @@ def test_sql_numbers_are_those_of_the_answer(page):
     page.run("""await page.locator(".result").focus()""")
     for key in ["ArrowDown"] * 40 + ["ArrowUp"]:
         page.press(key)
-    seen = page.run("""return page.evaluate(() => {
-        const box = document.querySelector(".result").getBoundingClientRect();
-        const row = document.querySelector(".result-row[aria-current]");
-        const { top, bottom } = row.getBoundingClientRect();
-        return [row.querySelector("[role=cell]").innerText, top >= box.top && bottom <= box.bottom];
-    })""")
-    assert seen == ["38", True]
+
+    def seen():
+        return page.run("""return page.evaluate(() => {
+            const box = document.querySelector(".result").getBoundingClientRect();
+            const row = document.querySelector(".result-row[aria-current]");
+            const { top, bottom } = row?.getBoundingClientRect() ?? {};
+            return [row?.querySelector("[role=cell]").innerText,
+                    top >= box.top && bottom <= box.bottom];
+        })""")
+    patience.until(seen, lambda it: it == ["38", True])  # rows are drawn when they come into sight
 
 
 def inked(page, selector):
@@ -76,7 +80,7 @@ def test_sql_as_a_chart(page):
                   "i % 4 AS rank, 0.5 * i + i % 4 AS loss FROM range(400) AS r(i)", view="chart")
     page.wait("document.querySelector('figure.chart canvas')")
     assert all("rank %d" % rank in page.text(".chart .legend") for rank in range(4))
-    eventually(lambda: more(inked(page, "figure.chart canvas"), 1500))
+    patience.passes(lambda: more(inked(page, "figure.chart canvas"), 1500))
     # A line for each row would be more than a browser can hold.
     ask_sql(page, "SELECT i, 2 * i AS n, 'row ' || i AS name FROM range(90000) AS r(i)",
             view="chart", n=100000)

@@ -10,6 +10,7 @@ import pytest
 
 import agents
 import harness
+import patience
 from nodes import Node, gone
 
 
@@ -40,14 +41,14 @@ def test_no_probes(one):
             assert one.said(sql, "-f", form) == line, sql
     # The line it offers works, and then there are rows and nothing more to say.
     assert one.node(*line.split(": probing ")[1].split()).returncode == 0
-    agents.eventually(lambda: one.said("SELECT * FROM python.memory") == "")
+    patience.until(lambda: one.said("SELECT * FROM python.memory") == "")
 
 
 def test_what_the_collector_waits_for(one):
     one.node(one.pid, "inject")
     waits = "probing: %s: torch is not imported in process {}\n".format(one.pid)
-    agents.eventually(lambda: one.said("SELECT * FROM python.torch_trace") ==
-                      waits % "python.torch_trace")
+    patience.until(lambda: one.said("SELECT * FROM python.torch_trace") ==
+                   waits % "python.torch_trace")
     assert one.said("SELECT * FROM comm_metrics") == waits % "python.comm"
     assert one.said("SELECT * FROM python.spans") == (
         "probing: python.spans: the program has opened no probing.span()\n")
@@ -58,7 +59,7 @@ def test_what_the_collector_waits_for(one):
 def test_a_busy_engine_makes_no_table_empty(one):
     """What does not answer in time has rows or has none: nothing is said of it."""
     one.node(one.pid, "inject")
-    agents.eventually(lambda: one.said("SELECT * FROM python.memory") == "")
+    patience.until(lambda: one.said("SELECT * FROM python.memory") == "")
     done = threading.Event()
 
     def keep_busy():
@@ -78,11 +79,11 @@ def test_a_busy_engine_makes_no_table_empty(one):
 
 def test_switched_off(one):
     one.node(one.pid, "inject", "-D", "torch.comm=off")
-    agents.eventually(lambda: one.said("SELECT * FROM python.comm") == (
+    patience.until(lambda: one.said("SELECT * FROM python.comm") == (
         "probing: python.comm: switched off in process %d: probing %d config torch.comm=on\n"
         % (one.pid, one.pid)))
     assert one.node(one.pid, "config", "torch.comm=on").returncode == 0
-    agents.eventually(lambda: "torch is not imported" in one.said("SELECT * FROM python.comm"))
+    patience.until(lambda: "torch is not imported" in one.said("SELECT * FROM python.comm"))
 
 
 def test_no_driver(one):
@@ -95,7 +96,7 @@ def test_no_driver(one):
 
 def test_a_filter_that_nothing_passes(one):
     one.node(one.pid, "inject")
-    agents.eventually(lambda: one.node.rows("SELECT 1 FROM python.memory", one.pid))
+    patience.until(lambda: one.node.rows("SELECT 1 FROM python.memory", one.pid))
     said = one.said("SELECT * FROM memory_usage WHERE timestamp < '2020-01-01'")
     assert said.startswith("probing: none of the rows fits; python.memory has ")
     assert said.endswith(" s old\n")
@@ -106,7 +107,7 @@ def test_a_filter_that_nothing_passes(one):
 
 def test_ended(one):
     one.node(one.pid, "inject")
-    agents.eventually(lambda: one.node.rows("SELECT 1 FROM python.memory", one.pid))
+    patience.until(lambda: one.node.rows("SELECT 1 FROM python.memory", one.pid))
     os.kill(one.pid, signal.SIGKILL)
     one.target.process.wait()
     gone(one.pid)

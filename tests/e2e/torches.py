@@ -9,8 +9,9 @@ import time
 
 import facts
 import harness
+import patience
 import rings
-from agents import Probed, eventually
+from agents import Probed
 from harness import probing
 
 TRACE, LOGS = "python.torch_trace", "python.training_logs"
@@ -56,14 +57,14 @@ class Loop(Probed):
         """Switched off and on, the collector begins to count anew."""
         state = "on" if on else "off"
         assert probing(self.pid, "config", "torch.collect=" + state).returncode == 0
-        eventually(lambda: self.value("torch.autograd.Variable._execution_engine is engine") ==
-                   "%s\n" % (not on), 10)
+        patience.until(lambda: self.value("torch.autograd.Variable._execution_engine is engine") ==
+                           "%s\n" % (not on))
 
     def run(self, job):
         """The job's own book, and the rows that were written meanwhile."""
         began = time.time_ns()
         self.value("job = %r" % job)
-        eventually(lambda: self.value("job is None") == "True\n", 60)
+        patience.until(lambda: self.value("job is None") == "True\n")
         book = json.loads(self.value("import json; print(json.dumps(books[%r]))" % job))
         trace, logs = ([row for row in rings.rows(self.home(), table) if row["timestamp"] > began]
                        for table in (TRACE, LOGS))
@@ -79,7 +80,7 @@ class Loop(Probed):
         return self.value("sys.version_info >= (3, 8)") == "True\n"
 
     def await_collector(self):
-        eventually(lambda: rings.lines(self.home(), "status")["collector.torch"][:2] == "on")
+        patience.until(lambda: rings.lines(self.home(), "status")["collector.torch"][:2] == "on")
 
 
 def injected(script, **how):

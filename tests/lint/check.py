@@ -1,4 +1,5 @@
 """Checks of the source tree. usage: check.py CHECK ROOT; prints file:line: what, exit 1 if any."""
+import ast
 import builtins
 import collections
 import dis
@@ -434,8 +435,26 @@ def names(root):
                 yield path, asked[name], "nobody knows the name " + name
 
 
+def blocks(tree):
+    for node in ast.walk(tree):
+        for field in ("body", "orelse", "finalbody"):
+            if isinstance(getattr(node, field, None), list):
+                yield getattr(node, field)
+
+
+def sleeps(root):
+    """A test waits for what it expects (patience.py), not for a while."""
+    for path, text in files(root, ".py", under=("tests/e2e",)):
+        for block in blocks(ast.parse(text, path)):
+            for this, after in zip(block, block[1:]):
+                call = getattr(this, "value", None) if isinstance(this, ast.Expr) else None
+                if (isinstance(call, ast.Call) and ast.unparse(call.func) == "time.sleep"
+                        and any(isinstance(node, ast.Assert) for node in ast.walk(after))):
+                    yield path, this.lineno, "sleeps before an assertion: patience.until"
+
+
 CHECKS = [layers, quiet, lengths, headers, markers, paths, arch, versions, commands, circles,
-          mutables, comments, fields, documents, rooms, promises, words, unused, names]
+          mutables, comments, fields, documents, rooms, promises, words, unused, names, sleeps]
 
 
 def main(name, root):

@@ -85,6 +85,8 @@ FAULTS = {
                 "src/host/bad.h", "int pb_bad(void);\n"),
                ("src/host/bad.c", "int pb_bad(void)\n{\n}\n",
                 "tests/unit/host/test_bad.c", "pb_bad();\n")],
+    "sleeps": [("tests/e2e/test_bad.py", "import time\n\ndef f():\n    time.sleep(1)\n"
+                "    assert time\n")],
     "names": [("tests/e2e/test_bad.py", "from os import path\n\ndef f():\n    return os.sep\n")],
 }
 

@@ -410,7 +410,7 @@ export function Sql() {
         )}
         {bulk && !plan && (
           <>
-            <div class="row" role="status">
+            <div class="row" role="status" data-asked={asked}>
               <span>
                 {busy
                   ? `${number(bulk.length)} rows so far …`
