@@ -3,7 +3,7 @@
 // OUT/flame-head.html and OUT/flame-tail.html: what stands before and behind the data in the file
 // that `probing flamegraph -f html` writes.
 // OUT/page_files.S: the page of a node, compressed: an assembly file that puts a table of
-// `struct pb_page_file` (src/node/http/page.h) and the bytes into the executable.
+// `struct pb_page_file` (src/node/http/page/page.h) and the bytes into the executable.
 // OUT/page/: the same files as they are served, and OUT/sizes.json, what each weighs.
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -34,7 +34,7 @@ const common = {
 async function flameFile() {
   const result = await build({
     ...common,
-    charset: "ascii", // see put_data in src/profile/formats/html.c
+    charset: "ascii", // see put_data in src/recording/formats/html.c
     entryPoints: ["src/flame/file.ts"],
     format: "iife",
     outdir: "unused",

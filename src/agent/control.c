@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/collect/collect.h"
+#include "agent/collectors/collect.h"
 #include "agent/core/gil_tasks.h"
 #include "agent/jobs.h"
 #include "agent/lifecycle.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "agent/arch/symver.h"
-#include "agent/collect/audit.h"
+#include "agent/collectors/audit.h"
 #include "agent/core/gil.h"
 #include "agent/core/gil_tasks.h"
 #include "agent/glue.h"

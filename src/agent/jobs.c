@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/collect/audit.h"
+#include "agent/collectors/audit.h"
 #include "agent/core/gil.h"
 #include "agent/core/gil_tasks.h"
 #include "agent/outbox.h"

@@ -11,8 +11,8 @@
 
 #include "agent/agent.h"
 #include "agent/arch/symver.h"
-#include "agent/collect/collect.h"
-#include "agent/collect/crash/crash.h"
+#include "agent/collectors/collect.h"
+#include "agent/collectors/crash/crash.h"
 #include "agent/control.h"
 #include "agent/core/gil.h"
 #include "agent/core/gil_tasks.h"

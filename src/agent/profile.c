@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-#include "agent/collect/collect.h"
-#include "agent/collect/torch/count.h"
-#include "agent/collect/torch/events.h"
+#include "agent/collectors/collect.h"
+#include "agent/torch/profiler/count.h"
+#include "agent/torch/profiler/events.h"
 #include "agent/core/self.h"
 #include "base/clock.h"
-#include "store/tables/python_profile_ops.h"
-#include "store/tables/table.h"
+#include "schema/python_profile_ops.h"
+#include "schema/table.h"
 
 PB_TABLE_COLUMNS(PB_PYTHON_PROFILE_OPS);
 static const struct pb_ring_spec table = {

@@ -5,8 +5,8 @@
  * Threads: any.
  * Fails: with a negative errno. A folder that is not a real folder, not its
  * owner's or open to others is refused, never repaired or followed.
- * Not here: the socket (agent/control.h, host/agent.h), what is in the files
- * (agent/collect/, store/).
+ * Not here: the socket (agent/control.h, host/net/agent_socket.h), what is in the files
+ * (agent/collectors/, store/).
  *
  * The folder of a user is <root>/probing-<uid>. The roots are open to all: where somebody else has
  * taken that name, it is <root>/probing-<uid>-<16 random digits>, which its owner finds again by

@@ -4,7 +4,7 @@
  * Owns: nothing; a struct pb_settings is the caller's memory.
  * Threads: any; one writer per object.
  * Fails: with one line that names the key, and for a bad value the limits.
- * Not here: which known name a wrong one resembles (host/nearest.h), what a
+ * Not here: which known name a wrong one resembles (host/text/nearest.h), what a
  * setting does.
  *
  * A key may be written with or without "probing." in front. The environment

@@ -4,7 +4,7 @@
  * Owns: nothing.
  * Threads: any.
  * Fails: never.
- * Not here: checking bytes that are said to be UTF-8 (host/buf.h).
+ * Not here: checking bytes that are said to be UTF-8 (host/text/buf.h).
  */
 #ifndef PB_BASE_UTF8_H
 #define PB_BASE_UTF8_H

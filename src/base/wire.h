@@ -5,7 +5,7 @@
  * Threads: any.
  * Fails: never. Whoever reads a message checks it against the limits here and
  * closes the connection on the first one that does not fit.
- * Not here: sockets (agent/control.h inside the target, host/agent.h outside).
+ * Not here: sockets (agent/control.h inside the target, host/net/agent_socket.h outside).
  *
  * One Unix stream socket per agent, in the target's own folder (mode 0700):
  *     <dir>/probing-<uid>/<pid>-<starttime>/control

@@ -19,8 +19,8 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "show/print.h"
-#include "host/arena.h"
+#include "display/print.h"
+#include "host/text/arena.h"
 
 enum pb_opt_type {
     PB_OPT_FLAG, /* takes no value */
@@ -54,10 +54,10 @@ enum pb_target_need {
     PB_TARGET_UNUSED,   /* a target makes no sense here and is refused */
     PB_TARGET_PROCESS,  /* a process on this machine: ctx->pid is set */
     PB_TARGET_OPTIONAL, /* as above when one is given, else ctx->pid is 0 */
-    PB_TARGET_SCOPE,    /* what a node knows: a process living or dead, or all; cli/nodelink.h */
+    PB_TARGET_SCOPE,    /* what a node knows: a process living or dead, or all; nodelink.h */
 };
 
-/* What a command does with a job (cli/job.h), which is several processes. */
+/* What a command does with a job (cli/target/job.h), which is several processes. */
 enum pb_job_use {
     PB_JOB_REFUSED,  /* looks at one process */
     PB_JOB_EACH,     /* runs once for each; its answer names the process */

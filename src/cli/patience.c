@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "host/signals.h"
-#include "host/stall.h"
+#include "host/os/signals.h"
+#include "host/process/stall.h"
 
 #define EXIT_INTERRUPTED 130
 #define LOOK_NS 200000000

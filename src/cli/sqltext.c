@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "show/print.h"
+#include "display/print.h"
 
 #define INDENT "  "
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "host/arena.h"
+#include "host/text/arena.h"
 
 /* Does a word of the command line look like a statement: "SELECT 1", not "select" or "train.py"? */
 bool pb_sqltext_looks(const char *word);

@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 #include "cluster/hostlist.h"
-#include "host/arena.h"
+#include "host/text/arena.h"
 
 /*
  * Adds the addresses at the other end of the established connections of these processes, without

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
-#include "host/http.h"
-#include "host/stream.h"
-#include "host/tls.h"
+#include "host/text/alloc.h"
+#include "host/net/http.h"
+#include "host/net/stream.h"
+#include "host/net/tls.h"
 
 #define NS_PER_MS 1000000ull
 /* How often the flag that cancels is looked at. */

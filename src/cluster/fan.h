@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "host/buf.h"
-#include "host/key.h"
+#include "host/text/buf.h"
+#include "host/net/key.h"
 
 enum { PB_FAN_OPEN = 512, PB_FAN_ERROR_MAX = 16 << 10 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "host/json_write.h"
+#include "host/text/json_write.h"
 
 /* How many others hear of a change from us. */
 static unsigned tell_times(const struct pb_members *m)

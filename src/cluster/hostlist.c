@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/buf.h"
+#include "host/text/buf.h"
 
 #define FILE_MAX (4 << 20)
 

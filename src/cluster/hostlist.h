@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "host/arena.h"
+#include "host/text/arena.h"
 
 enum { PB_HOSTS_MAX = 16384, PB_HOST_NAME_MAX = 256 };
 

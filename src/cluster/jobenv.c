@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 
 /* Indexed jobs of Kubernetes have this many pods at most that are looked for. */
 #define PODS_MAX 4096

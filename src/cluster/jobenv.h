@@ -18,7 +18,7 @@
 
 #include "base/err.h"
 #include "cluster/hostlist.h"
-#include "host/arena.h"
+#include "host/text/arena.h"
 
 struct pb_jobenv {
     long rank, world, local_rank, local_world; /* -1: not told */

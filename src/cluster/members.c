@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 
 /* All nodes of a cluster compare their sums. */
 #define SUM_SEED UINT64_C(1469598103934665603)

@@ -20,9 +20,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "host/arena.h"
-#include "host/buf.h"
-#include "host/json.h"
+#include "host/text/arena.h"
+#include "host/text/buf.h"
+#include "host/text/json.h"
 
 enum {
     PB_MEMBERS_MAX = 16384,

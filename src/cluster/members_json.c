@@ -6,9 +6,9 @@
 
 #include "cluster/members.h"
 #include "cluster/ranges.h"
-#include "host/alloc.h"
-#include "host/http.h"
-#include "host/json_write.h"
+#include "host/text/alloc.h"
+#include "host/net/http.h"
+#include "host/text/json_write.h"
 
 /* No clock is that wrong. */
 #define FUTURE_MS (86400ull * 1000)

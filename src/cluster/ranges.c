@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 
 void pb_ranges_finish(struct pb_ranges *r)
 {

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "host/buf.h"
+#include "host/text/buf.h"
 
 enum { PB_RANGES_MAX = 65536, PB_RANGES_VALUE_MAX = 100000000 };
 

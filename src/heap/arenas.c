@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "heap/internal.h"
-#include "host/alloc.h"
-#include "unwind/python/locate.h"
+#include "host/text/alloc.h"
+#include "stack/python/locate.h"
 
 #define POOL_HEAD 48
 #define BLOCK_MAX 512

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 
 #define PAGE ((uint64_t)4096)
 #define PAGES (PB_COPY_CHUNK / PAGE)

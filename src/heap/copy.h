@@ -13,9 +13,9 @@
 #ifndef PB_HEAP_COPY_H
 #define PB_HEAP_COPY_H
 
-#include "host/arena.h"
-#include "host/maps.h"
-#include "host/mem.h"
+#include "host/text/arena.h"
+#include "host/process/maps.h"
+#include "host/process/mem.h"
 
 #define PB_COPY_SHIFT 16
 #define PB_COPY_CHUNK ((uint64_t)1 << PB_COPY_SHIFT)

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "heap/internal.h"
 #include "heap/reach.h"
-#include "host/proc.h"
+#include "host/process/proc.h"
 
 #define MEMORY_MIN (UINT64_C(256) << 20)
 #define WORK_MIN (UINT64_C(256) << 20)

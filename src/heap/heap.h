@@ -27,8 +27,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "host/arena.h"
-#include "unwind/snapshot.h"
+#include "host/text/arena.h"
+#include "stack/snapshot.h"
 
 struct pb_heap_type {
     const char *type;   /* name with the classes around it: "Outer.Inner" */

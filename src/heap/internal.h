@@ -11,7 +11,7 @@
 
 #include "heap/copy.h"
 #include "heap/heap.h"
-#include "unwind/python/object.h"
+#include "stack/values/object.h"
 
 /* How the size of an object is told, as sys.getsizeof() does. */
 enum pb_heap_rule {

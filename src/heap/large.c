@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "heap/internal.h"
-#include "host/alloc.h"
-#include "unwind/python/locate.h"
+#include "host/text/alloc.h"
+#include "stack/python/locate.h"
 
 #define HEAD 96           /* bytes of an object that are looked at first */
 #define INTERPS_MAX 4096

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "heap/search.h"
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 
 #define NODE_COST 64 /* bytes of our own memory for each object that is met */
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "heap/reach.h"
-#include "host/alloc.h"
-#include "unwind/python/threads.h"
+#include "host/text/alloc.h"
+#include "stack/python/threads.h"
 
 #define INTERPS_MAX 4096
 #define NAME_MAX 256

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "heap/internal.h"
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 
 #define FIRST 4096
 

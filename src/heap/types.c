@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "heap/internal.h"
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 
 #define ADDRESS_MIN 0x10000 /* nothing is mapped below */
 #define FIRST_KINDS 4096

@@ -16,11 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/agent.h"
-#include "host/arena.h"
-#include "host/mem.h"
-#include "host/proc.h"
-#include "host/stall.h"
+#include "host/net/agent_socket.h"
+#include "host/text/arena.h"
+#include "host/process/mem.h"
+#include "host/process/proc.h"
+#include "host/process/stall.h"
 
 #define PF_KTHREAD 0x00200000u
 #define CAP_SYS_PTRACE_BIT 19

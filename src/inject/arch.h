@@ -15,8 +15,8 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "host/mem.h"
-#include "host/proc.h"
+#include "host/process/mem.h"
+#include "host/process/proc.h"
 #include "inject/block.h"
 
 /* The code that goes into the target; it begins with the stub. */

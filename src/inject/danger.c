@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 
 void pb_danger_add(struct pb_danger *d, uint64_t lo, uint64_t hi)
 {

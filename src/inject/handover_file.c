@@ -15,7 +15,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "inject/internal.h"
 
 #ifndef SYS_pidfd_open

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
-#include "host/proc.h"
+#include "host/text/alloc.h"
+#include "host/process/proc.h"
 #include "inject/arch.h"
 #include "inject/hijack.h"
 #include "inject/internal.h"

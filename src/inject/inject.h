@@ -5,7 +5,7 @@
  * Threads: the calling thread becomes the tracer for a moment.
  * Fails: with a reason, the target as it was. The tool may be killed at any
  * instant: the code put into the target restores everything by itself.
- * Not here: what the agent does (agent/), talking to it (host/agent.h).
+ * Not here: what the agent does (agent/), talking to it (host/net/agent_socket.h).
  */
 #ifndef PB_INJECT_INJECT_H
 #define PB_INJECT_INJECT_H

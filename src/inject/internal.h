@@ -9,14 +9,14 @@
 #ifndef PB_INJECT_INTERNAL_H
 #define PB_INJECT_INTERNAL_H
 
-#include "host/arena.h"
-#include "host/maps.h"
-#include "host/mem.h"
+#include "host/text/arena.h"
+#include "host/process/maps.h"
+#include "host/process/mem.h"
 #include "inject/block.h"
 #include "inject/inject.h"
 #include "inject/libc.h"
-#include "unwind/native/native.h"
-#include "unwind/stop.h"
+#include "stack/native/native.h"
+#include "stack/stop/stop.h"
 
 /* The instants at which a test may end the tool. */
 enum pb_inject_step {

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/alloc.h"
-#include "host/elf.h"
-#include "host/elf_image.h"
-#include "host/proc.h"
+#include "host/text/alloc.h"
+#include "host/elf/elf.h"
+#include "host/elf/elf_image.h"
+#include "host/process/proc.h"
 
 #define RTLD_NOW_MODE 2u
 /* Private to glibc before 2.34: who calls is dlopen itself. */

@@ -18,8 +18,8 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "host/maps.h"
-#include "host/mem.h"
+#include "host/process/maps.h"
+#include "host/process/mem.h"
 #include "inject/danger.h"
 
 struct pb_libc {

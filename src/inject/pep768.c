@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/buf.h"
+#include "host/text/buf.h"
 #include "inject/arch.h"
 #include "inject/internal.h"
 #include "inject/script.h"
 #include "inject/victim.h"
-#include "unwind/python/locate.h"
-#include "unwind/python/threads.h"
+#include "stack/python/locate.h"
+#include "stack/python/threads.h"
 
 /* The bit of eval_breaker that makes a thread look at its flag. */
 #define PLEASE_LOOK (1u << 5)

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/python/layout.h"
+#include "cpython/layout.h"
 
 /* Where things are, as the interpreter describes itself. */
 struct pb_pep768_layout {

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/elf.h"
-#include "host/elf_image.h"
+#include "host/elf/elf.h"
+#include "host/elf/elf_image.h"
 #include "inject/arch.h"
 #include "inject/internal.h"
 

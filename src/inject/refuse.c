@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "host/python/detect.h"
 #include "inject/arch.h"
 #include "inject/internal.h"
-#include "base/python/layout.h"
+#include "cpython/layout.h"
 
 /* Room for the arena, a thread and the library. */
 #define ROOM_BYTES (4u << 20)

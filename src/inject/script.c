@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/embed.h"
-#include "host/buf.h"
-#include "host/proc.h"
+#include "host/text/buf.h"
+#include "host/process/proc.h"
 
 #define BEGUN "begun "
 #define DONE "done "

@@ -14,7 +14,7 @@
 #ifndef PB_INJECT_VICTIM_H
 #define PB_INJECT_VICTIM_H
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "inject/internal.h"
 
 struct pb_victim {

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/home.h"
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 #include "node/access/audit.h"
 #include "node/discover/pythons.h"
 #include "node/archive/fleet.h"
@@ -16,7 +16,7 @@
 #include "node/peers/ranks.h"
 #include "node/profile/continuous.h"
 #include "node/sample/sampler.h"
-#include "node/sql/live.h"
+#include "node/rows/live.h"
 #include "node/stacks/cache.h"
 #include "node/waits/waits.h"
 #include "node/watchdog/journal.h"

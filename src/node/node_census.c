@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/home.h"
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "node/discover/internal.h"
 #include "node/discover/pythons.h"
 #include "node/parts.h"

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "base/home.h"
-#include "host/crash_files.h"
-#include "host/proc.h"
+#include "host/os/crash_files.h"
+#include "host/process/proc.h"
 #include "node/discover/mount_view.h"
 #include "node/discover/internal.h"
 #include "node/parts.h"

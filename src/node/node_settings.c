@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "host/agent_client.h"
-#include "host/buf.h"
-#include "host/nearest.h"
+#include "host/net/agent_client.h"
+#include "host/text/buf.h"
+#include "host/text/nearest.h"
 #include "node/parts.h"
 #include "node/node_settings.h"
 

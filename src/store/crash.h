@@ -4,7 +4,7 @@
  * Owns: nothing; the layout only.
  * Threads: the crashing thread writes it; the reader outside copies it while that thread waits.
  * Fails: never. Whoever reads it checks everything: another process wrote it.
- * Not here: writing it (agent/collect/crash/), reading it (cli/crash_take.h).
+ * Not here: writing it (agent/collectors/crash/), reading it (cli/crash/crash_take.h).
  *
  * It lies twice: in private memory, where the reader finds it by its address, in a child that
  * was just forked, too; and in the file `crash` of the process's folder, which stays when nobody

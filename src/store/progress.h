@@ -4,7 +4,7 @@
  * Owns: nothing; the layout only.
  * Threads: each thread of the process writes its own entry; any number of readers, in any process.
  * Fails: never. Whoever reads it checks everything: another process wrote it.
- * Not here: writing (agent/collect/progress.h), reading (reader_progress.h).
+ * Not here: writing (agent/collectors/progress.h), reading (reader_progress.h).
  *
  *     head (128 bytes) | 62 threads, a cache line each | names
  *

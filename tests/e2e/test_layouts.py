@@ -9,7 +9,7 @@ import pytest
 import interpreters
 from harness import ROOT
 
-VERSIONS = os.path.join(ROOT, "src", "base", "python", "versions")
+VERSIONS = os.path.join(ROOT, "src", "cpython", "versions")
 CALL = re.compile(r"([A-Z_]+)\(((?:[^()]|\([^()]*\))*)\)")
 
 # What old versions have in a .c file.

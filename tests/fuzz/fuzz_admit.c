@@ -9,10 +9,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "host/json.h"
+#include "host/text/json.h"
 #include "node/sql/admit.h"
 #include "node/sql/duck.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t pb_fuzz_seed(int index, uint8_t *buf, size_t cap);

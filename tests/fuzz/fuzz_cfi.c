@@ -2,8 +2,8 @@
 #include <fcntl.h>
 
 #include "real_elf.h"
-#include "unwind/native/arch.h"
-#include "unwind/native/x86_prologue.h"
+#include "stack/native/arch.h"
+#include "stack/native/x86/x86_prologue.h"
 
 #define STACK 0x7000u
 

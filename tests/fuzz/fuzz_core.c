@@ -6,8 +6,8 @@
 #include <sys/procfs.h>
 #include <unistd.h>
 
-#include "host/core.h"
-#include "unwind/core_stacks.h"
+#include "host/process/core.h"
+#include "stack/core_stacks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t pb_fuzz_seed(int index, uint8_t *buf, size_t cap);

@@ -1,7 +1,7 @@
 /* Any bytes as debug information: the lookup ends and stays inside them. */
-#include "unwind/native/dwarf_line.h"
+#include "stack/native/symbols/dwarf_line.h"
 
-#include "../unit/unwind/native/line_program.h"
+#include "../unit/stack/native/line_program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t pb_fuzz_seed(int index, uint8_t *buf, size_t cap);

@@ -1,7 +1,7 @@
 /* Any memory as a heap: the look ends, and what it counts is bounded by what there is. */
 #include "../unit/heap/heap_image.h"
-#include "../unit/unwind/python/layouts.h"
-#include "../unit/unwind/python/offsets.h"
+#include "../unit/stack/python/layouts.h"
+#include "../unit/stack/python/offsets.h"
 
 #define VERSIONS 6
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/import.h"
+#include "recording/import.h"
 
 size_t pb_fuzz_seed(int index, uint8_t *buf, size_t cap)
 {

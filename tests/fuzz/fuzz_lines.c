@@ -1,7 +1,7 @@
 /* Any bytes as a line table: the reader ends and stays inside them. */
 #include <string.h>
 
-#include "base/python/lines.h"
+#include "cpython/lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t pb_fuzz_seed(int index, uint8_t *buf, size_t cap);

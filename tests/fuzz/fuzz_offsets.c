@@ -1,6 +1,6 @@
 /* Any bytes as _Py_DebugOffsets: refused, or a layout whose every offset is in bounds. */
-#include "../unit/unwind/python/offsets.h"
-#include "base/python/layout.h"
+#include "../unit/stack/python/offsets.h"
+#include "cpython/layout.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t pb_fuzz_seed(int index, uint8_t *buf, size_t cap);

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/http.h"
-#include "host/secret.h"
-#include "show/print.h"
+#include "host/net/http.h"
+#include "host/text/secret.h"
+#include "display/print.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t pb_fuzz_seed(int index, uint8_t *buf, size_t cap);

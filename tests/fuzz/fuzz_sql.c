@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "node/sql/rewrite.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t pb_fuzz_seed(int index, uint8_t *buf, size_t cap);

@@ -1,9 +1,9 @@
 /* Any bytes as the memory of a Python: rendering ends, inside its limits. */
 #include <stdlib.h>
 
-#include "../unit/unwind/python/image.h"
-#include "../unit/unwind/python/layouts.h"
-#include "../unit/unwind/python/offsets.h"
+#include "../unit/stack/python/image.h"
+#include "../unit/stack/python/layouts.h"
+#include "../unit/stack/python/offsets.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t pb_fuzz_seed(int index, uint8_t *buf, size_t cap);

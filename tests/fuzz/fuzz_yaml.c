@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "cli/yaml.h"
+#include "cli/settings/yaml.h"
 
 /* Whatever refers to whatever: no more than this of keys and values. */
 #define BYTES_MAX ((size_t)PB_YAML_MAX * 10)

@@ -6,8 +6,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "host/elf.h"
-#include "host/maps.h"
+#include "host/elf/elf.h"
+#include "host/process/maps.h"
 
 /* Copies image `index` (its beginning, where it is large); returns its size, 0 when none. */
 static inline size_t real_elf(int index, uint8_t *buf, size_t cap)

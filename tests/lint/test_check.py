@@ -24,7 +24,7 @@ GOOD = {
     "src/base/text.c": '/* exit(1) */ static const char *s = "abort()";\nint snprintf(void);\n',
     "src/cli/commands.def": "PB_COMMAND(list)\n",
     "docs/good.md": "`commands.def`, `host/good.c`\n```\ncat host/any.c\n```\n",
-    "src/cli/list.c": "const struct pb_cmd pb_cmd_list = {\n};\n",
+    "src/cli/commands/list.c": "const struct pb_cmd pb_cmd_list = {\n};\n",
     "src/cli/names.c": "/* as f() in good.h and host/good.c */\nextern const char *const list[];\n"
                        "static int one;\nstruct pb_one;\nconst int two = 2;\n",
     "src/host/used.c": "int pb_used(void)\n{\n}\n\nint pb_pasted_one(void)\n{\n}\n",
@@ -34,9 +34,9 @@ GOOD = {
 }
 MARK = "TO" + "DO"
 FAULTS = {
-    "layers": [("src/host/bad.c", '#include "show/print.h"\n'),
+    "layers": [("src/host/bad.c", '#include "display/print.h"\n'),
                ("src/base/bad.c", '#include "host/good.h"\n'),
-               ("src/host/bad.c", '#include "../show/print.h"\n'),
+               ("src/host/bad.c", '#include "../display/print.h"\n'),
                ("src/host/bad.c", '#include "good.h"\n'),
                ("src/agent/bad.c", '#include "host/good.h"\n'),
                ("src/cli/bad.c", '#include "node/sql/engine.h"\n')],
@@ -51,10 +51,10 @@ FAULTS = {
                 ("src/host/bad.h", HEADER)],
     "markers": [("docs/bad.md", "later: %s\n" % MARK), ("src/host/bad.c", "/* %s: x */\n" % MARK)],
     "paths": [("tests/bad.py", "open('/ro" "ot/x')\n"), ("docs/bad.md", "see /ho" "me/me\n")],
-    "arch": [("src/unwind/bad.c", "#if defined(__aarch64__)\n#endif\n")],
-    "versions": [("src/unwind/bad.c", "if (py->minor >= 12)\n")],
+    "arch": [("src/stack/bad.c", "#if defined(__aarch64__)\n#endif\n")],
+    "versions": [("src/stack/bad.c", "if (py->minor >= 12)\n")],
     "commands": [("src/cli/commands.def", "PB_COMMAND(list)\nPB_COMMAND(other)\n"),
-                 ("src/cli/list.c", "int x;\n"), ("tests/e2e/test_list.py", "\n")],
+                 ("src/cli/commands/list.c", "int x;\n"), ("tests/e2e/test_list.py", "\n")],
     "circles": [("src/host/x/bad.c", '#include "host/good.h"\n'
                  '#include "host/y/bad.h"\n', "src/host/y/bad.h", '#include "host/x/bad.c"\n'),
                 ("src/host/x/bad.h", '#include "host/good.h"\n',
@@ -76,6 +76,7 @@ FAULTS = {
                ("share/views/bad.sql", "--   lineno  INT   and line\n"),
                ("share/views/bad.sql", "--   all_ms  REAL  ms   the same with what it calls\n")],
     "documents": [("docs/bad.md", "as in `host/gone.c`\n"), ("docs/bad.md", "`gone.def`\n")],
+    "crowds": [tuple(word for at in range(26) for word in ("src/host/x/%d.c" % at, "int x;\n"))],
     "rooms": [("docs/architecture.md", "| `src/base` | x |\n| `src/host` | x |\n"),
               ("docs/architecture.md", "| `src/base` |\n| `src/host` |\n| `src/cli` |\n",
                "src/node/attic/x.c", "\n")],

@@ -24,11 +24,11 @@
 #include "base/clock.h"
 #include "cluster/fan.h"
 #include "cluster/gossip.h"
-#include "host/http.h"
-#include "host/json.h"
-#include "host/key.h"
-#include "host/stream.h"
-#include "host/tls.h"
+#include "host/net/http.h"
+#include "host/text/json.h"
+#include "host/net/key.h"
+#include "host/net/stream.h"
+#include "host/net/tls.h"
 
 #define CLUSTER "default"
 #define RANKS_EACH 8

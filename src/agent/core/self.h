@@ -24,7 +24,7 @@
 
 struct pb_server;  /* agent/server.h */
 struct pb_glue;    /* agent/glue.h */
-struct pb_collect; /* agent/collect/state.h */
+struct pb_collect; /* agent/collectors/state.h */
 struct pb_user;    /* agent/user/state.h */
 
 enum pb_life { PB_LIFE_STOPPED, PB_LIFE_STARTING, PB_LIFE_RUNNING, PB_LIFE_STOPPING };

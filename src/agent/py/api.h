@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "base/python/layout.h"
+#include "cpython/layout.h"
 
 struct _object;
 

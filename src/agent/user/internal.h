@@ -9,7 +9,7 @@
 #ifndef PB_AGENT_USER_INTERNAL_H
 #define PB_AGENT_USER_INTERNAL_H
 
-#include "agent/collect/state.h"
+#include "agent/collectors/state.h"
 #include "agent/core/self.h"
 #include "agent/user/state.h"
 

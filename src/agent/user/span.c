@@ -4,9 +4,9 @@
 
 #include "agent/user/internal.h"
 #include "base/clock.h"
-#include "store/tables/python_events.h"
-#include "store/tables/python_spans.h"
-#include "store/tables/table.h"
+#include "schema/python_events.h"
+#include "schema/python_spans.h"
+#include "schema/table.h"
 
 enum { ROWS = 65536, JSON_MAX = 2048 };
 /* How long the two clocks are taken to run alike. */

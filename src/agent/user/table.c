@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/collect/collect.h"
+#include "agent/collectors/collect.h"
 #include "base/pages.h"
 #include "agent/user/internal.h"
 #include "base/clock.h"

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "agent/arch/symver.h"
-#include "agent/collect/collect.h"
-#include "agent/collect/internal.h"
+#include "agent/collectors/collect.h"
+#include "agent/collectors/internal.h"
 #include "agent/user/internal.h"
 
 /* The package's copy of the library, by the name that Python has for it. */

@@ -6,7 +6,7 @@
  * Fails: wrong names and wrong numbers of arguments raise, whether the agent runs or not. A value
  * that does not fit its column never does: the agent may come at any time, and must not make calls
  * fail that did not before. It is NULL, and status says so once.
- * Not here: collectors (collect/collect.h).
+ * Not here: collectors (collectors/collect.h).
  *
  * Two copies of the library may be in a process: the package's, which has these functions, and one
  * that was injected, which runs the agent. Then the injected one tells the other, through its
@@ -16,7 +16,7 @@
 #ifndef PB_AGENT_USER_USER_H
 #define PB_AGENT_USER_USER_H
 
-#include "agent/collect/collect.h"
+#include "agent/collectors/collect.h"
 #include "agent/core/self.h"
 
 /* What the collectors' framework calls. */

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/maps.h"
-#include "host/proc.h"
+#include "host/process/maps.h"
+#include "host/process/proc.h"
 #include "host/python/version.h"
 
 /* One file that was looked at. Programs are known by stat, libraries by the numbers in maps. */

@@ -5,7 +5,7 @@
  * interpreter cost one look.
  * Threads: one per detector.
  * Fails: never; a process that may not be read is judged by its name.
- * Not here: finding the interpreter's data (unwind/python/locate.h). Reads files and /proc
+ * Not here: finding the interpreter's data (stack/python/locate.h). Reads files and /proc
  * only, never the memory of the process.
  */
 #ifndef PB_HOST_PYTHON_DETECT_H
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "host/arena.h"
+#include "host/text/arena.h"
 #include "host/python/version.h"
 
 struct pb_py_detector {

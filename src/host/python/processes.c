@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/proc.h"
-#include "host/rank.h"
+#include "host/process/proc.h"
+#include "host/process/rank.h"
 
 /* Threads looked at to tell whether any of them runs. */
 #define THREADS_MAX 256

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "host/arena.h"
+#include "host/text/arena.h"
 #include "host/python/detect.h"
 
 struct pb_process {

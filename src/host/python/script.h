@@ -4,7 +4,7 @@
  * Owns: nothing; what is found lies in the command line.
  * Threads: any.
  * Fails: never.
- * Not here: reading command lines (host/proc.h).
+ * Not here: reading command lines (host/process/proc.h).
  */
 #ifndef PB_HOST_PYTHON_SCRIPT_H
 #define PB_HOST_PYTHON_SCRIPT_H

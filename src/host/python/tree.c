@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "host/python/processes.h"
-#include "host/rank.h"
-#include "host/secret.h"
+#include "host/process/rank.h"
+#include "host/text/secret.h"
 
 /* Deeper than this is no tree, but pids that were given to others while it was read. */
 #define DEPTH_MAX 64

@@ -4,7 +4,7 @@
  * Owns: nothing; everything goes into the caller's arena.
  * Threads: any.
  * Fails: when /proc cannot be read, or the first process has ended.
- * Not here: their stacks (unwind/snapshot.h), all Python processes of the machine (processes.h).
+ * Not here: their stacks (stack/snapshot.h), all Python processes of the machine (processes.h).
  */
 #ifndef PB_HOST_PYTHON_TREE_H
 #define PB_HOST_PYTHON_TREE_H
@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "host/arena.h"
+#include "host/text/arena.h"
 
 struct pb_tree_process {
     pid_t pid, parent;

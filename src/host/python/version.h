@@ -4,12 +4,12 @@
  * Owns: nothing.
  * Threads: any.
  * Fails: never; minor is -1 when the file does not tell.
- * Not here: the version of a running interpreter (unwind/python/locate.h).
+ * Not here: the version of a running interpreter (stack/python/locate.h).
  */
 #ifndef PB_HOST_PYTHON_VERSION_H
 #define PB_HOST_PYTHON_VERSION_H
 
-#include "host/elf.h"
+#include "host/elf/elf.h"
 
 /* Version numbers found in a file's read-only data or name; minor is -1 when unknown. */
 struct pb_py_version {

@@ -23,7 +23,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "inject/arch.h"
 
 #define SVC_BYTES 4

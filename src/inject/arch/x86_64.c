@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/user.h>
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "inject/arch.h"
 
 /* Private to the kernel: what a system call returns when it is to be started again. */
@@ -42,7 +42,7 @@ struct saved {
 enum kind {
     UNSEEN, /* the kernel starts it again by itself, the time left included */
     SOCKET, /* the same, unless the socket has a time limit */
-    EPOLL,  /* the stop makes it start again (unwind/stop.h), but with all of its time */
+    EPOLL,  /* the stop makes it start again (stack/stop/stop.h), but with all of its time */
 };
 
 static const struct {

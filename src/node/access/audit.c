@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "store/tables/probing_audit.h"
-#include "store/tables/table.h"
+#include "schema/probing_audit.h"
+#include "schema/table.h"
 
 PB_TABLE_COLUMNS(PB_PROBING_AUDIT);
 

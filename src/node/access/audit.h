@@ -5,7 +5,7 @@
  * Owns: one ring in the node's own store.
  * Threads: any.
  * Fails: never; without a ring nothing is written.
- * Not here: the agent's rows (agent/collect/audit.h).
+ * Not here: the agent's rows (agent/collectors/audit.h).
  */
 #ifndef PB_NODE_AUDIT_H
 #define PB_NODE_AUDIT_H

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/own_path.h"
+#include "host/os/own_path.h"
 #include "node/access/token.h"
 #include "node/access/token_files.h"
 

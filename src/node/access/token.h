@@ -18,7 +18,7 @@
 
 #include "base/err.h"
 #include "base/sha256.h"
-#include "host/arena.h"
+#include "host/text/arena.h"
 #include "node/discover/scope.h"
 
 /* Each includes those before it. */

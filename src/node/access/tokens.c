@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "host/buf.h"
+#include "host/text/buf.h"
 #include "node/access/token.h"
 #include "node/access/token_files.h"
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
-#include "host/cond.h"
+#include "host/text/alloc.h"
+#include "host/os/cond.h"
 #include "node/archive/footer.h"
 #include "node/archive/internal.h"
 

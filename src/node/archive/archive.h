@@ -28,7 +28,7 @@
 
 #include "base/err.h"
 #include "base/settings.h"
-#include "host/arena.h"
+#include "host/text/arena.h"
 
 struct pb_archive;
 struct pb_discover;

@@ -4,7 +4,7 @@
  * Owns: names and folders of it; a node's batches until others may take them.
  * Threads: the archive's publishing one; reading from any.
  * Fails: with a reason; rows stay in the node's own history and are handed over later.
- * Not here: rows (sql/publish.c), the node's own history (lake.h).
+ * Not here: rows (sql/parquet/publish.c), the node's own history (lake.h).
  *
  *     <lake>/<table>/date=YYYY-MM-DD/hour=HH/part-<id>.parquet         what everybody reads
  *     <lake>/.waiting/<table>/batch-<id>/date=…/hour=…/rows-0.parquet  rows of one node
@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "host/arena.h"
+#include "host/text/arena.h"
 #include "node/archive/archive.h"
 #include "node/archive/lake.h"
 

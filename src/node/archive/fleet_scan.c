@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/buf.h"
+#include "host/text/buf.h"
 #include "node/archive/fleet.h"
 #include "node/archive/footer.h"
 

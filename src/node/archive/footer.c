@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 
 /*
  * A Parquet file ends with its metadata (Thrift, compact protocol), their length in four bytes,

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 
 void pb_lake_finish(struct pb_lake *l)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 
 void pb_published_path(char *buf, const char *data_dir, const char *host, const char *table)
 {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 #include "node/archive/lake.h"
 
 struct walk {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 #include "node/archive/footer.h"
 #include "node/archive/internal.h"
 

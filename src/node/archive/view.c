@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/buf.h"
+#include "host/text/buf.h"
 #include "node/archive/internal.h"
 
 void pb_archive_begin(struct pb_archive *a)

@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "base/home.h"
-#include "host/alloc.h"
-#include "host/proc.h"
+#include "host/text/alloc.h"
+#include "host/process/proc.h"
 #include "node/discover/internal.h"
 #include "node/discover/mount_view.h"
 

@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/home.h"
-#include "host/alloc.h"
-#include "host/arena.h"
+#include "host/text/alloc.h"
+#include "host/text/arena.h"
 #include "node/discover/directories.h"
 #include "node/discover/internal.h"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/home.h"
-#include "host/exits.h"
-#include "host/proc.h"
+#include "host/process/exits.h"
+#include "host/process/proc.h"
 #include "node/discover/internal.h"
 
 /* Fields of /proc/PID/stat, counted from the state. */

@@ -5,8 +5,8 @@
 #include <strings.h>
 
 #include "node/discover/internal.h"
-#include "store/tables/python_samples.h"
-#include "store/tables/python_stack_frames.h"
+#include "schema/python_samples.h"
+#include "schema/python_stack_frames.h"
 #include "store/writer.h"
 
 /* Tables about a machine and its processes, which nodes write: ours alone says what they are. */

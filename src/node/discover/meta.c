@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/home.h"
-#include "host/agent.h"
-#include "host/alloc.h"
+#include "host/net/agent_socket.h"
+#include "host/text/alloc.h"
 #include "node/discover/internal.h"
 
 #define TEXT_MAX (64 << 10)

@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/home.h"
-#include "host/alloc.h"
-#include "host/proc.h"
+#include "host/text/alloc.h"
+#include "host/process/proc.h"
 #include "node/discover/internal.h"
 
 #define NS_PER_S 1000000000ll

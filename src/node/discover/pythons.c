@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/home.h"
-#include "host/alloc.h"
-#include "host/proc.h"
+#include "host/text/alloc.h"
+#include "host/process/proc.h"
 #include "host/python/detect.h"
 
 /* What was no Python may have become one by exec. */

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "host/arena.h"
+#include "host/text/arena.h"
 
 struct pb_pythons;
 

@@ -20,7 +20,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "host/arena.h"
+#include "host/text/arena.h"
 
 enum { PB_PROCESS_ID_MAX = 48 };
 

@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/home.h"
-#include "host/agent.h"
-#include "host/alloc.h"
-#include "host/buf.h"
+#include "host/net/agent_socket.h"
+#include "host/text/alloc.h"
+#include "host/text/buf.h"
 #include "node/discover/internal.h"
 
 #define RINGS_MAX 1024

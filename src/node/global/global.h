@@ -4,7 +4,7 @@
  * Owns: while a question is out, files with the nodes' answers, in the engine's folder.
  * Threads: any; each question has one.
  * Fails: as SQL does; PB_NO_TARGET when there is no cluster, no such rank, or nobody answers.
- * Not here: what of a statement each node does (sql/global.h), members (peers/), bytes
+ * Not here: what of a statement each node does (sql/global/global.h), members (peers/), bytes
  * (cluster/fan.h).
  *
  * An answer is of those that answered, whole: of a node that fails in one part nothing is used.
@@ -19,9 +19,9 @@
 
 #include "base/err.h"
 #include "cluster/members.h"
-#include "host/arena.h"
-#include "host/buf.h"
-#include "host/json.h"
+#include "host/text/arena.h"
+#include "host/text/buf.h"
+#include "host/text/json.h"
 #include "node/sql/engine.h"
 
 struct pb_node;

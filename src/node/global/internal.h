@@ -9,7 +9,7 @@
 #define PB_NODE_GLOBAL_INTERNAL_H
 
 #include "cluster/fan.h"
-#include "host/json_write.h"
+#include "host/text/json_write.h"
 #include "node/global/global.h"
 #include "node/parts.h"
 #include "node/peers/peers.h"

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "node/global/pieces.h"
 #include "node/sql/elsewhere.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 
 #define LEARN_MS 2000
 #define LEARN_BYTES (1 << 20)

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "node/global/pieces.h"
 #include "node/query/lines.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 
 /* For reading one node's answer, to see whether it can be read at all. */
 #define CHECK_MS 2000

@@ -12,7 +12,7 @@
 
 #include "node/global/internal.h"
 #include "node/query/query.h"
-#include "node/sql/global.h"
+#include "node/sql/global/global.h"
 
 /* One part's answer of one node. */
 struct pb_piece {

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "node/global/pieces.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 
 #define NS_PER_MS 1000000ull
 /* Of the time of a question, what is kept for putting the answers together. */

@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "host/http_dial.h"
+#include "host/net/http_dial.h"
 #include "node/http/conn.h"
 #include "node/http/server.h"
 

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include "host/key.h"
+#include "host/net/key.h"
 #include "node/access/token.h"
 
 enum pb_caller_kind {

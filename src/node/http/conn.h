@@ -25,11 +25,11 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "host/buf.h"
-#include "host/http.h"
-#include "host/key.h"
-#include "host/stream.h"
-#include "host/tls.h"
+#include "host/text/buf.h"
+#include "host/net/http.h"
+#include "host/net/key.h"
+#include "host/net/stream.h"
+#include "host/net/tls.h"
 #include "node/discover/scope.h"
 #include "node/http/caller.h"
 #include "node/http/request.h"

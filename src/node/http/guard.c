@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
-#include "host/nearest.h"
+#include "host/text/nearest.h"
 #include "node/access/audit.h"
 #include "node/parts.h"
 

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "host/alloc.h"
-#include "host/proc.h"
+#include "host/text/alloc.h"
+#include "host/process/proc.h"
 #include "node/http/conn.h"
 #include "node/http/server.h"
 #include "node/parts.h"

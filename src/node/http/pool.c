@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
-#include "host/http_dial.h"
+#include "host/text/alloc.h"
+#include "host/net/http_dial.h"
 #include "node/http/conn.h"
 
 #define NS_PER_MS 1000000ull

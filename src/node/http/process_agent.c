@@ -1,6 +1,6 @@
 #include "node/http/process_agent.h"
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "inject/inject.h"
 
 #define OPEN_TIMEOUT_MS 5000

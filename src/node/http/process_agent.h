@@ -4,12 +4,12 @@
  * Owns: nothing; the caller closes the agent.
  * Threads: one.
  * Fails: PB_NO_TARGET when there is no agent and none is to be loaded.
- * Not here: the messages (host/agent.h).
+ * Not here: the messages (host/net/agent_socket.h).
  */
 #ifndef PB_NODE_HTTP_PROCESS_AGENT_H
 #define PB_NODE_HTTP_PROCESS_AGENT_H
 
-#include "host/agent.h"
+#include "host/net/agent_socket.h"
 #include "node/http/request.h"
 
 /* inject: loads the agent first when the process has none. It is told who asks. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "host/json_write.h"
+#include "host/text/json_write.h"
 #include "node/http/conn.h"
 
 /* Nothing of ours is to be guessed at, kept, run or framed by a browser. */

@@ -23,11 +23,11 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "host/agent_client.h"
-#include "host/arena.h"
-#include "host/buf.h"
-#include "host/http.h"
-#include "host/json.h"
+#include "host/net/agent_client.h"
+#include "host/text/arena.h"
+#include "host/text/buf.h"
+#include "host/net/http.h"
+#include "host/text/json.h"
 #include "node/access/token.h"
 #include "node/discover/scope.h"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
-#include "host/signals.h"
+#include "host/text/alloc.h"
+#include "host/os/signals.h"
 #include "node/http/conn.h"
 
 const struct pb_limits pb_server_limits = {

@@ -5,7 +5,7 @@
  * Threads: its own; calls below from any.
  * Fails: a client that is slow, sends too much or speaks nonsense is answered and closed; it
  * never holds up another.
- * Not here: what a route answers (routes.def and one file each), HTTP itself (host/http.h).
+ * Not here: what a route answers (routes.def and one file each), HTTP itself (host/net/http.h).
  *
  * Who may: on the Unix socket the owner and root, by kernel credentials. On TCP whoever has a
  * token, as far as its scope and reach go: proven by TLS (handshake.c), or on this machine in a

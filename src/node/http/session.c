@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/hmac.h"
-#include "host/http.h"
+#include "host/net/hmac.h"
+#include "host/net/http.h"
 
 #define NS_PER_S 1000000000ull
 enum { MESSAGE_MAX = PB_SESSION_COOKIE_MAX + PB_HTTP_NAME_MAX + 32 };

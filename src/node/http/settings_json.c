@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/settings.h"
-#include "host/json_write.h"
+#include "host/text/json_write.h"
 #include "node/parts.h"
 
 /* Who reads it: where else it stands, it is refused. */

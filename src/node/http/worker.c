@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "host/signals.h"
+#include "host/os/signals.h"
 #include "node/http/conn.h"
 
 /* More bytes of the request behind those in c->in; -1 when none come in time. */

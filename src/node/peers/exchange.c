@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "cluster/fan.h"
-#include "host/alloc.h"
-#include "host/json_write.h"
+#include "host/text/alloc.h"
+#include "host/text/json_write.h"
 #include "node/peers/internal.h"
 
 #define NS_PER_MS 1000000ull

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "host/json_write.h"
+#include "host/text/json_write.h"
 #include "node/peers/internal.h"
 
 #define PROBE_MS 3000

@@ -7,10 +7,10 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
-#include "host/http.h"
-#include "host/json_write.h"
-#include "host/signals.h"
+#include "host/text/alloc.h"
+#include "host/net/http.h"
+#include "host/text/json_write.h"
+#include "host/os/signals.h"
 #include "node/peers/internal.h"
 
 #define NS_PER_MS 1000000ull

@@ -22,8 +22,8 @@
 #include "base/err.h"
 #include "cluster/gossip.h"
 #include "cluster/members.h"
-#include "host/arena.h"
-#include "host/key.h"
+#include "host/text/arena.h"
+#include "host/net/key.h"
 #include "node/access/token.h"
 
 struct pb_peers;

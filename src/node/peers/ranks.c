@@ -7,8 +7,8 @@
 
 #include "cluster/jobenv.h"
 #include "cluster/ranges.h"
-#include "host/alloc.h"
-#include "host/proc.h"
+#include "host/text/alloc.h"
+#include "host/process/proc.h"
 #include "host/python/script.h"
 #include "node/discover/pythons.h"
 

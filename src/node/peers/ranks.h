@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #include "cluster/members.h"
-#include "host/arena.h"
+#include "host/text/arena.h"
 
 struct pb_pythons;
 struct pb_ranks;

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 #include "node/peers/internal.h"
 #include "node/peers/ranks.h"
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/json_write.h"
-#include "host/own_path.h"
+#include "host/text/json_write.h"
+#include "host/os/own_path.h"
 #include "node/access/token_files.h"
 #include "node/peers/internal.h"
 

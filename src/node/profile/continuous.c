@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
-#include "host/cond.h"
+#include "host/text/alloc.h"
+#include "host/os/cond.h"
 #include "node/discover/discover.h"
 #include "node/profile/watch.h"
 

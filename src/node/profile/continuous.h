@@ -5,7 +5,7 @@
  * python.stack_frames in the node's own folder.
  * Threads: its own; pb_continuous_status from any.
  * Fails: a process that cannot be read is left out, with a reason in probing.agents.
- * Not here: recordings that somebody asks for (cli/flamegraph.c), SQL.
+ * Not here: recordings that somebody asks for (cli/commands/flamegraph.c), SQL.
  *
  * The rate is the setting profile.rate of each process, which its agent says in `status`. All
  * sampling together keeps to profile.budget: after a look that took long the next one waits. A

@@ -10,7 +10,7 @@
 #define PB_NODE_PROFILE_MARKS_H
 
 #include "node/discover/discover.h"
-#include "profile/fold.h"
+#include "recording/fold.h"
 #include "store/reader_progress.h"
 
 enum { PB_MARK_TEXT = 256 };

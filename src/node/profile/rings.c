@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "store/tables/python_samples.h"
-#include "store/tables/python_stack_frames.h"
-#include "store/tables/table.h"
+#include "schema/python_samples.h"
+#include "schema/python_stack_frames.h"
+#include "schema/table.h"
 
 #define DAY_NS INT64_C(86400000000000)
 #define RETRY_NS 60000000000ull

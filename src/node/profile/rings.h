@@ -12,7 +12,7 @@
 #ifndef PB_NODE_PROFILE_RINGS_H
 #define PB_NODE_PROFILE_RINGS_H
 
-#include "profile/fold.h"
+#include "recording/fold.h"
 #include "store/writer.h"
 
 struct pb_profile_rings {

@@ -6,7 +6,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 #include "node/profile/marks.h"
 
 #define OLD_NS 3600000000000ull

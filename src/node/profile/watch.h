@@ -14,7 +14,7 @@
 
 #include "node/discover/discover.h"
 #include "node/profile/rings.h"
-#include "profile/sampler.h"
+#include "recording/sampler.h"
 
 struct pb_watch;
 

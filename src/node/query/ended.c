@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/home.h"
-#include "host/secret.h"
+#include "host/text/secret.h"
 #include "node/archive/lake.h"
 #include "node/parts.h"
 

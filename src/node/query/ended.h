@@ -4,7 +4,7 @@
  * Owns: nothing; everything goes into the caller's arena.
  * Threads: any.
  * Fails: when a folder cannot be read.
- * Not here: how they are shown (cli/dead.c), their rows (SQL).
+ * Not here: how they are shown (cli/target/dead.c), their rows (SQL).
  */
 #ifndef PB_NODE_QUERY_ENDED_H
 #define PB_NODE_QUERY_ENDED_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "host/arena.h"
+#include "host/text/arena.h"
 
 struct pb_ended {
     const char *id, *host, *python, *command; /* the last two NULL when only files are left */

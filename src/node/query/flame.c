@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-#include "host/json.h"
-#include "host/secret.h"
+#include "host/text/json.h"
+#include "host/text/secret.h"
 #include "node/parts.h"
 #include "node/query/lines.h"
-#include "profile/history.h"
+#include "recording/history.h"
 
 #define LAST_DEFAULT_S 600.0
 

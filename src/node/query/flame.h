@@ -4,7 +4,7 @@
  * Owns: nothing; the recording is the caller's.
  * Threads: any.
  * Fails: PB_USAGE for a window that makes no sense, PB_FAIL when there are no samples in it.
- * Not here: who asks (http/route_flame.c), what is made of it (profile/page.h).
+ * Not here: who asks (http/routes/route_flame.c), what is made of it (recording/page.h).
  */
 #ifndef PB_NODE_QUERY_FLAME_H
 #define PB_NODE_QUERY_FLAME_H
@@ -13,7 +13,7 @@
 
 #include "node/discover/scope.h"
 #include "node/node.h"
-#include "profile/recording.h"
+#include "recording/recording.h"
 
 /* When: from and to in milliseconds since 1970, or the last so many seconds of what there is. */
 struct pb_flame_window {

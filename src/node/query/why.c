@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "node/discover/pythons.h"
 #include "node/sample/sampler.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 #include "node/stacks/cache.h"
-#include "node/tables/common.h"
+#include "node/tables/read/common.h"
 
 enum { LINES_MAX = 3, SAMPLERS_MAX = 64, ASK_MS = 500 };
 

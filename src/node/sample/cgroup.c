@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 #include "node/sample/procfile.h"
 
 #define MOUNTINFO_MAX ((size_t)256 << 10)

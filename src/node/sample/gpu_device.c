@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "node/sample/nvml.h"
+#include "node/gpu/nvml.h"
 #include "node/sample/procfile.h"
 #include "node/sample/sampler.h"
 

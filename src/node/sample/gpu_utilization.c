@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/sample/nvml.h"
+#include "node/gpu/nvml.h"
 #include "node/sample/procfile.h"
 #include "node/sample/sampler.h"
 

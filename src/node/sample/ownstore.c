@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "node/sample/procfile.h"
 #include "store/format.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/home.h"
-#include "host/buf.h"
+#include "host/text/buf.h"
 
 struct pb_own_store {
     int dir; /* -1: none */

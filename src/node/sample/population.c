@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/alloc.h"
-#include "host/proc.h"
+#include "host/text/alloc.h"
+#include "host/process/proc.h"
 #include "host/python/detect.h"
-#include "host/rank.h"
+#include "host/process/rank.h"
 #include "node/sample/procfile.h"
 #include "node/sample/tasks.h"
 

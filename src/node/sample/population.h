@@ -4,7 +4,7 @@
  * Owns: what is known of each process and thread since the last round.
  * Threads: one.
  * Fails: never; a process that ended or may not be read is left out.
- * Not here: rows (one sampler each), stacks (unwind/).
+ * Not here: rows (one sampler each), stacks (stack/).
  *
  * Whether a process is Python is asked when it is first seen and then ever more rarely, since a
  * shell may become Python by exec; between the rounds that ask, a process costs one small read

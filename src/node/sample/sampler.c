@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
-#include "host/cond.h"
+#include "host/text/alloc.h"
+#include "host/os/cond.h"
 #include "node/sample/ownstore.h"
 #include "node/sample/population.h"
 

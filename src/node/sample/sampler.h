@@ -5,7 +5,7 @@
  * devices, whose drivers may keep a question waiting for ever.
  * Threads: its own; pb_samplers_status from any.
  * Fails: a sampler that cannot work is off with a reason that probing.agents shows.
- * Not here: what agents collect inside targets (agent/collect/).
+ * Not here: what agents collect inside targets (agent/collectors/).
  *
  * A sampler is one file, sample/<schema>_<table>.c, with its descriptor
  * `const struct pb_sampler pb_sampler_<schema>_<table>` first, and one line in samplers.def. Its
@@ -23,7 +23,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "store/tables/table.h"
+#include "schema/table.h"
 
 struct pb_samplers;
 

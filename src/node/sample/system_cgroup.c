@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 #include "node/sample/cgroup.h"
 #include "node/sample/procfile.h"
 #include "node/sample/sampler.h"

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "node/sample/procfile.h"
 #include "node/sample/sampler.h"
 

@@ -1,4 +1,4 @@
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "node/sample/procfile.h"
 #include "node/sample/sampler.h"
 

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 
 #define BESIDE_BYTES ((rlim_t)2 << 30)
 

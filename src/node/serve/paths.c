@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 #include "base/home.h"
-#include "host/own_path.h"
+#include "host/os/own_path.h"
 #include "node/serve/serve.h"
 
 /* Without links as far as it exists, so that every way to write it names the same node. */

@@ -7,7 +7,7 @@
  * Fails: with the node's own line when it cannot start; when the folder cannot be made, another
  * node holds it, or an address is taken. Every wait has a deadline. A signal (TERM, INT, HUP) or
  * POST /api/stop ends a node in good order.
- * Not here: questions to it (cli/nodelink.h), what it prints (cli/serve.c).
+ * Not here: questions to it (cli/client/nodelink.h), what it prints (cli/commands/serve.c).
  */
 #ifndef PB_NODE_SERVE_SERVE_H
 #define PB_NODE_SERVE_SERVE_H

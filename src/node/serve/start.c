@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/proc.h"
+#include "host/process/proc.h"
 
 #define START_TIMEOUT_MS 10000
 #define STOP_TIMEOUT_MS 20000

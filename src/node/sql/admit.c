@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 #include "node/sql/internal.h"
 
 enum { DEPTH_MAX = 100000, CELL = 96 };

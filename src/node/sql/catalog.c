@@ -6,10 +6,10 @@
 #include <strings.h>
 
 #include "base/hash.h"
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 #include "node/sql/elsewhere.h"
 #include "node/sql/internal.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 
 static const struct pb_column_spec common[] = {PB_LIVE_COMMON(PB_TABLE_COLUMN)};
 

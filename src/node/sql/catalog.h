@@ -18,11 +18,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "host/arena.h"
-#include "host/buf.h"
+#include "host/text/arena.h"
+#include "host/text/buf.h"
 #include "node/archive/archive.h"
 #include "node/discover/discover.h"
-#include "node/sql/live.h"
+#include "node/rows/live.h"
 #include "store/writer.h"
 
 struct pb_elsewhere;

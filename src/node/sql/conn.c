@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/alloc.h"
-#include "host/cond.h"
+#include "host/text/alloc.h"
+#include "host/os/cond.h"
 #include "node/sql/internal.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 #include "node/watchdog/journal.h"
 
 enum { IDLE_MAX = 8, LOOK_EVERY_MS = 5 };

@@ -13,7 +13,7 @@
 
 #include "node/sql/error.h"
 #include "node/sql/internal.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 #include "node/watchdog/cores.h"
 
 enum { THREADS_MAX = 8 };

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "host/alloc.h"
-#include "host/json_write.h"
+#include "host/text/alloc.h"
+#include "host/text/json_write.h"
 #include "node/sql/internal.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 
 enum { COLUMNS_MAX = 4096, NAMES_MAX = 256 };
 

@@ -17,9 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "host/arena.h"
-#include "host/buf.h"
-#include "host/json.h"
+#include "host/text/arena.h"
+#include "host/text/buf.h"
+#include "host/text/json.h"
 #include "store/ring.h"
 #include "store/writer.h"
 

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 #include "node/sql/error.h"
 #include "node/sql/internal.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 #include "node/watchdog/cores.h"
 
 int pb_sql_create(struct pb_sql **ret, const struct pb_sql_opts *o, struct pb_err *err)

@@ -21,8 +21,8 @@
 
 #include "base/err.h"
 #include "base/settings.h"
-#include "host/arena.h"
-#include "host/buf.h"
+#include "host/text/arena.h"
+#include "host/text/buf.h"
 #include "node/discover/scope.h"
 #include "store/writer.h"
 

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "host/arena.h"
-#include "host/json.h"
-#include "host/nearest.h"
+#include "host/text/arena.h"
+#include "host/text/json.h"
+#include "host/text/nearest.h"
 
 enum { NEAREST_SHOWN = 3 };
 

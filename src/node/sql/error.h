@@ -11,7 +11,7 @@
 
 #include "node/sql/engine.h"
 #include "node/sql/internal.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 
 /*
  * text: what the engine said. The places it names are in e's text, which came from byte `base` of

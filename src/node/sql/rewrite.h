@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "node/sql/catalog.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 
 /* `system` is also a database of the engine's own: our tables there get their full name. */
 void pb_rewrite_qualify(struct pb_sql_edited *e, const struct pb_catalog *c);

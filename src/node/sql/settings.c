@@ -4,9 +4,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "host/nearest.h"
+#include "host/text/nearest.h"
 #include "node/sql/internal.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 
 static const struct pb_column_spec columns[] = {
     {"name", PB_NAME, "", "name of the setting, without probing."},

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 
 #include "node/sql/engine.h"
-#include "node/sql/live.h"
-#include "node/sql/rows.h"
+#include "node/rows/live.h"
+#include "node/rows/rows.h"
 
 /* information_schema.df_settings: name, value. */
 extern const struct pb_live pb_live_df_settings;

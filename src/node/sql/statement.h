@@ -13,7 +13,7 @@
 #define PB_NODE_SQL_STATEMENT_H
 
 #include "node/sql/internal.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 
 struct pb_statement {
     struct pb_sql *sql;

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "host/json_write.h"
+#include "host/text/json_write.h"
 #include "node/sql/error.h"
 #include "node/sql/internal.h"
 

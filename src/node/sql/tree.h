@@ -10,9 +10,9 @@
 #define PB_NODE_SQL_TREE_H
 
 #include "base/err.h"
-#include "host/arena.h"
-#include "host/buf.h"
-#include "host/json.h"
+#include "host/text/arena.h"
+#include "host/text/buf.h"
+#include "host/text/json.h"
 
 struct pb_sql;
 struct pb_sql_conn;

@@ -1,7 +1,7 @@
 /* Putting values into the engine's vectors. */
 #include <string.h>
 
-#include "host/buf.h"
+#include "host/text/buf.h"
 #include "node/sql/internal.h"
 #include "store/reader.h"
 

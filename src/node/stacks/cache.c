@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/home.h"
-#include "host/alloc.h"
-#include "host/cond.h"
+#include "host/text/alloc.h"
+#include "host/os/cond.h"
 
 /* An opened process costs what its code objects do: a megabyte or so. */
 #define KEEP 32

@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "unwind/snapshot.h"
+#include "stack/snapshot.h"
 
 struct pb_stack_cache;
 

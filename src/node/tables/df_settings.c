@@ -3,7 +3,7 @@
  * that the seeds use. Not in live.def: it lies in the engine's own schema.
  */
 #include "node/sql/settings.h"
-#include "node/tables/common.h"
+#include "node/tables/read/common.h"
 
 static pb_live_fill fill;
 

@@ -18,12 +18,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/buf.h"
-#include "host/http_dial.h"
-#include "host/json.h"
-#include "host/json_write.h"
-#include "host/proc.h"
-#include "node/tables/common.h"
+#include "host/text/buf.h"
+#include "host/net/http_dial.h"
+#include "host/text/json.h"
+#include "host/text/json_write.h"
+#include "host/process/proc.h"
+#include "node/tables/read/common.h"
 
 #define PORT 28028
 #define PORTS_MAX 16

@@ -9,7 +9,7 @@
 #include "base/home.h"
 #include "node/profile/continuous.h"
 #include "node/sample/sampler.h"
-#include "node/tables/common.h"
+#include "node/tables/read/common.h"
 
 static pb_live_fill fill;
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "node/sql/catalog.h"
-#include "node/tables/common.h"
+#include "node/tables/read/common.h"
 
 static pb_live_fill fill;
 

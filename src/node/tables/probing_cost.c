@@ -6,12 +6,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "host/agent.h"
-#include "host/proc.h"
+#include "host/net/agent_socket.h"
+#include "host/process/proc.h"
 #include "node/peers/peers.h"
 #include "node/profile/continuous.h"
 #include "node/sample/sampler.h"
-#include "node/tables/common.h"
+#include "node/tables/read/common.h"
 
 static pb_live_fill fill;
 

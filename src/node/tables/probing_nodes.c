@@ -3,7 +3,7 @@
  */
 #include "base/clock.h"
 #include "node/peers/peers.h"
-#include "node/tables/common.h"
+#include "node/tables/read/common.h"
 
 static pb_live_fill fill;
 

@@ -1,7 +1,7 @@
 /*
  * probing.settings - the settings of the process in scope, or of the node.
  */
-#include "node/tables/common.h"
+#include "node/tables/read/common.h"
 
 static pb_live_fill fill;
 

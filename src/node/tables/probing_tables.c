@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/home.h"
-#include "host/buf.h"
-#include "node/tables/common.h"
+#include "host/text/buf.h"
+#include "node/tables/read/common.h"
 
 static pb_live_fill fill;
 

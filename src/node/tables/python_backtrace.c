@@ -1,7 +1,7 @@
 /*
  * python.backtrace - the main thread's stack, read from outside at the moment of the query.
  */
-#include "node/tables/frames.h"
+#include "node/tables/read/frames.h"
 
 static pb_live_fill fill;
 

@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
-#include "host/crash_files.h"
-#include "node/tables/common.h"
+#include "host/os/crash_files.h"
+#include "node/tables/read/common.h"
 
 static pb_live_fill fill;
 

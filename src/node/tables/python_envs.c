@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "host/proc.h"
-#include "host/secret.h"
-#include "node/tables/common.h"
+#include "host/process/proc.h"
+#include "host/text/secret.h"
+#include "node/tables/read/common.h"
 
 static pb_live_fill fill;
 

@@ -9,10 +9,10 @@
 
 #include "base/clock.h"
 #include "base/embed.h"
-#include "host/agent.h"
-#include "host/buf.h"
-#include "host/json.h"
-#include "node/tables/common.h"
+#include "host/net/agent_socket.h"
+#include "host/text/buf.h"
+#include "host/text/json.h"
+#include "node/tables/read/common.h"
 
 #define ONE_MS 1500
 #define ALL_NS 6000000000ull

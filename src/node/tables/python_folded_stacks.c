@@ -7,8 +7,8 @@
 
 #include "base/hash.h"
 #include "cluster/ranges.h"
-#include "node/tables/common.h"
-#include "show/stack.h"
+#include "node/tables/read/common.h"
+#include "display/stack.h"
 
 static pb_live_fill fill;
 

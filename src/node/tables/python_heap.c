@@ -1,7 +1,7 @@
 /*
  * python.heap - Python objects by type, counted from outside, now.
  */
-#include "node/tables/heap.h"
+#include "node/tables/read/heap.h"
 
 static pb_live_fill fill;
 

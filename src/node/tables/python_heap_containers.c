@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/proc.h"
-#include "node/tables/heap.h"
+#include "host/process/proc.h"
+#include "node/tables/read/heap.h"
 #include "node/waits/waits.h"
-#include "unwind/source.h"
+#include "stack/source.h"
 
 #define CONTAINERS 100
 #define SOURCES 8

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "node/tables/common.h"
+#include "node/tables/read/common.h"
 #include "store/reader_progress.h"
 
 static pb_live_fill fill;

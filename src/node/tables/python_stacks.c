@@ -1,7 +1,7 @@
 /*
  * python.stacks - the stacks of all Python threads, read from outside at the moment of the query.
  */
-#include "node/tables/frames.h"
+#include "node/tables/read/frames.h"
 
 static pb_live_fill fill;
 

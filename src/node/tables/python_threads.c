@@ -1,8 +1,8 @@
 /*
  * python.threads - the Python threads and what each is doing at the moment of the query.
  */
-#include "host/proc.h"
-#include "node/tables/common.h"
+#include "host/process/proc.h"
+#include "node/tables/read/common.h"
 
 static pb_live_fill fill;
 

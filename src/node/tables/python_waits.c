@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/proc.h"
-#include "host/rank.h"
-#include "node/tables/common.h"
+#include "host/process/proc.h"
+#include "host/process/rank.h"
+#include "node/tables/read/common.h"
 #include "node/waits/waits.h"
 
 static pb_live_fill fill;

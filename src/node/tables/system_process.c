@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "host/agent.h"
-#include "host/proc.h"
+#include "host/net/agent_socket.h"
+#include "host/process/proc.h"
 #include "host/python/processes.h"
-#include "host/secret.h"
+#include "host/text/secret.h"
 #include "node/discover/internal.h"
-#include "node/tables/common.h"
+#include "node/tables/read/common.h"
 
 static pb_live_fill fill;
 

@@ -1,8 +1,8 @@
 #include <strings.h>
 
 #include "node/sample/sampler.h"
-#include "node/sql/live.h"
-#include "store/tables/table.h"
+#include "node/rows/live.h"
+#include "schema/table.h"
 
 #define PB_TABLE(LIST)                                                                             \
     static const struct pb_column_spec LIST##_columns[] = {LIST(PB_TABLE_COLUMN)};                 \
@@ -12,7 +12,7 @@
         .columns = LIST##_columns,                                                                 \
         .ncolumns = sizeof LIST##_columns / sizeof *LIST##_columns,                                \
     };
-#include "store/tables/tables.def"
+#include "schema/tables.def"
 #undef PB_TABLE
 
 #define PB_SAMPLER(name) extern const struct pb_sampler pb_sampler_##name;
@@ -25,7 +25,7 @@
 
 const struct pb_known_table pb_known_tables[] = {
 #define PB_TABLE(LIST) {.ring = &LIST##_ring},
-#include "store/tables/tables.def"
+#include "schema/tables.def"
 #undef PB_TABLE
 #define PB_SAMPLER(name) {.ring = &pb_sampler_##name.ring},
 #include "node/sample/samplers.def"

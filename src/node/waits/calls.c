@@ -7,9 +7,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "host/maps.h"
-#include "host/mem.h"
-#include "host/proc.h"
+#include "host/process/maps.h"
+#include "host/process/mem.h"
+#include "host/process/proc.h"
 #include "node/waits/internal.h"
 
 void pb_wait_add_peer(struct pb_wait *w, pid_t pid, pid_t tid)

@@ -4,7 +4,7 @@
  */
 #include <sys/syscall.h>
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "node/waits/internal.h"
 
 const char *pb_wait_name(enum pb_wait_kind kind)

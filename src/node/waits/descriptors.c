@@ -11,9 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "host/mem.h"
-#include "host/proc.h"
-#include "host/secret.h"
+#include "host/process/mem.h"
+#include "host/process/proc.h"
+#include "host/text/secret.h"
 #include "node/waits/internal.h"
 
 #define POLLED_MAX 64 /* descriptors of one poll that are looked at */

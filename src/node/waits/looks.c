@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "host/alloc.h"
-#include "host/proc.h"
+#include "host/text/alloc.h"
+#include "host/process/proc.h"
 #include "node/waits/glances.h"
 #include "node/waits/internal.h"
 

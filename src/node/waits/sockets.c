@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "node/waits/internal.h"
 
 #define TCP_LISTENS 10

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "node/waits/internal.h"
 
 #define FAMILY_DEPTH 4

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "base/home.h"
-#include "host/proc.h"
-#include "host/rank.h"
+#include "host/process/proc.h"
+#include "host/process/rank.h"
 #include "node/discover/pythons.h"
 #include "node/waits/internal.h"
 

@@ -15,7 +15,7 @@
 #define PB_NODE_WAITS_H
 
 #include "node/stacks/cache.h"
-#include "unwind/snapshot.h"
+#include "stack/snapshot.h"
 
 /* X(name, word): what a thread waits for. */
 #define PB_WAIT_KINDS(X)                                                                           \

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#include "host/filemap.h"
+#include "host/os/filemap.h"
 #include "node/watchdog/journal.h"
 #include "store/reader.h"
 

@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "host/stall.h"
+#include "host/process/stall.h"
 
 struct pb_journal;
 

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 
 enum { STATE_MAX = 64 << 10 };
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/alloc.h"
+#include "host/text/alloc.h"
 
 #define FILE_NAME "rings-set-aside"
 #define FILE_MAX (256 << 10)

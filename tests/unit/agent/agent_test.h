@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/collect/collect.h"
-#include "agent/collect/torch/grad.h"
-#include "agent/collect/torch/torch.h"
+#include "agent/collectors/collect.h"
+#include "agent/torch/backward/grad.h"
+#include "agent/torch/torch.h"
 #include "agent/lifecycle.h"
 #include "store/reader.h"
 

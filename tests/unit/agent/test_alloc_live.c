@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "agent/collect/alloc/chance.c"
-#include "agent/collect/alloc/live.c"
+#include "agent/collectors/alloc/chance.c"
+#include "agent/collectors/alloc/live.c"
 
 /* The stack that the next sample has. */
 static struct pb_walk_frame stack[2];

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/collect/native/driver.c"
-#include "agent/collect/native/cuda.c"
+#include "agent/collectors/native/driver.c"
+#include "agent/collectors/native/cuda.c"
 
 static struct pb_py py;
 static struct pb_cuda *cuda;

@@ -1,11 +1,11 @@
 /* What a process says of itself (meta, status), its rings within a budget, and python.memory. */
-#include "agent_test.h"
+#include "agent/agent_test.h"
 
 #include <unistd.h>
 
-#include "agent/collect/internal.h"
-#include "store/tables/python_memory.h"
-#include "store/tables/table.h"
+#include "agent/collectors/internal.h"
+#include "schema/python_memory.h"
+#include "schema/table.h"
 
 static const char *read_text(const char *name)
 {

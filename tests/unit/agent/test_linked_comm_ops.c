@@ -1,8 +1,8 @@
 /* Operations between ranks: their two rows, who keeps an entry, and the time they take together. */
-#include "agent_test.h"
+#include "agent/agent_test.h"
 
-#include "agent/collect/comm/comm.h"
-#include "store/tables/table.h"
+#include "agent/comm/comm.h"
+#include "schema/table.h"
 
 PB_TABLE_COLUMNS(PB_PYTHON_COMM);
 static const struct pb_ring_spec table = {

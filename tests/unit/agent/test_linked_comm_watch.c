@@ -1,9 +1,9 @@
 /* Torch's counts of operations: which group an event is about, and the operation's number there. */
-#include "agent_test.h"
+#include "agent/agent_test.h"
 
 #include <sys/mman.h>
 
-#include "agent/collect/comm/comm.h"
+#include "agent/comm/comm.h"
 
 static int64_t counts[2]; /* what torch would have counted */
 

@@ -1,12 +1,12 @@
 /* Signals of a crash: the handlers of the program, the reader, stacks for handlers. */
-#include "agent_test.h"
+#include "agent/agent_test.h"
 
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/collect/crash/crash.h"
+#include "agent/collectors/crash/crash.h"
 
 static volatile sig_atomic_t seen;
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/collect/progress.h"
-#include "agent/collect/state.h"
+#include "agent/collectors/progress.h"
+#include "agent/collectors/state.h"
 #include "agent/core/self.h"
 #include "store/format.h"
 

@@ -1,5 +1,5 @@
 /* Which steps are traced by module, and in which backward is split, by what that costs. */
-#include "agent_test.h"
+#include "agent/agent_test.h"
 
 #define MS 1000000u
 #define STEP_NS (10 * MS)

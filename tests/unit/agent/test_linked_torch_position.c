@@ -1,5 +1,5 @@
 /* Numbers of steps by where the data loader stands. */
-#include "agent_test.h"
+#include "agent/agent_test.h"
 
 static int setup(void **state)
 {

@@ -1,5 +1,5 @@
 /* Rows of python.torch_trace whose time on the GPU comes late: the order stays. */
-#include "agent_test.h"
+#include "agent/agent_test.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/collect/torch/clock.c"
+#include "agent/torch/clock.c"
 
 static struct pb_torch_clock make(void)
 {

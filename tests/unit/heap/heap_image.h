@@ -11,7 +11,7 @@
 #ifndef PB_TEST_HEAP_IMAGE_H
 #define PB_TEST_HEAP_IMAGE_H
 
-#include "../unwind/python/image.h"
+#include "../stack/python/image.h"
 #include "heap/heap.h"
 
 #define HEAP_IMAGE ((size_t)160 << 10)

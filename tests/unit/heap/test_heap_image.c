@@ -1,9 +1,9 @@
 /* Heaps of every version in images of memory: counts, sizes and holders. */
 #include "pb_test.h"
 
-#include "../unwind/python/layouts.h"
-#include "../unwind/python/offsets.h"
-#include "heap_image.h"
+#include "../stack/python/layouts.h"
+#include "../stack/python/offsets.h"
+#include "heap/heap_image.h"
 
 static uint8_t bytes[HEAP_IMAGE];
 

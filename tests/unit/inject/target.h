@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/proc.h"
+#include "host/process/proc.h"
 #include "inject/internal.h"
 
 /* An allocator under a sanitizer cannot be interrupted anywhere: such targets are left out. */

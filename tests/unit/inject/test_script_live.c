@@ -3,7 +3,7 @@
  * in a call of CPython's own, and running. Others say why it is not theirs.
  */
 #include "inject/target.h"
-#include "unwind/python/live.h"
+#include "stack/python/live.h"
 
 #define RUNNING                                                                                  \
     LIVE_PROLOGUE                                                                                \

@@ -1,5 +1,5 @@
 /* Making rings and letting go of them: specs, layout, generations, retiring, forks. */
-#include "ring_folder.h"
+#include "store/ring_folder.h"
 
 #include <sys/stat.h>
 #include <sys/wait.h>

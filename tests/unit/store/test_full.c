@@ -2,7 +2,7 @@
  * No room: a tmpfs of 8 MB is filled with rings, and every byte of them is then written. Touching a
  * page that is not there would be a SIGBUS; instead rings get smaller, say so, and at last fail.
  */
-#include "ring_folder.h"
+#include "store/ring_folder.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
  * A writer that is killed at any instant: what it leaves is whole rows in order, and at most the
  * one that it was at is missing. Two threads write, so at most two.
  */
-#include "ring_folder.h"
+#include "store/ring_folder.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* What is written is what is read: types, NULLs, going round, losses, names and texts. */
-#include "ring_folder.h"
+#include "store/ring_folder.h"
 
 #include <math.h>
 

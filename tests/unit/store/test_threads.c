@@ -3,7 +3,7 @@
  * signal handler writes while the thread that it interrupts is in the midst of an append. Every
  * cell is a function of one number: a row made of two would be seen.
  */
-#include "ring_folder.h"
+#include "store/ring_folder.h"
 
 #include <pthread.h>
 #include <signal.h>

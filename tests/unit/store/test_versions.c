@@ -2,7 +2,7 @@
  * Files that this writer would not write: of a later minor version, of another major one, broken,
  * cut off. What can be read is, the rest is refused with a reason.
  */
-#include "ring_folder.h"
+#include "store/ring_folder.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -16,7 +16,7 @@
 #include "pb_test.h"
 
 #include "base/clock.h"
-#include "host/buf.h"
+#include "host/text/buf.h"
 #include "node/archive/internal.h"
 #include "store/writer.h"
 

@@ -1,5 +1,5 @@
 /* The shared lake: whatever step a node was killed at, each row comes to be read once. */
-#include "fake.h"
+#include "node/archive/fake.h"
 
 #include <utime.h>
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/home.h"
-#include "host/http.h"
+#include "host/net/http.h"
 #include "node/http/serving.h"
 
 static void test_answers(void **state)

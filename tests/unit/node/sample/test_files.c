@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "node/sample/cgroup.h"
-#include "node/sample/nvml.h"
+#include "node/gpu/nvml.h"
 #include "node/sample/procfile.h"
 
 static void test_stat(void **state)

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/buf.h"
+#include "host/text/buf.h"
 #include "node/parts.h"
 #include "store/writer.h"
 

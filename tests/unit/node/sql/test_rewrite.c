@@ -2,7 +2,7 @@
 #include "pb_test.h"
 
 #include "node/sql/rewrite.h"
-#include "node/sql/text.h"
+#include "node/sql/text/text.h"
 
 static void expect_statements(const char *sql, const char *const *expected)
 {
