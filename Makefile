@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 VENV := build/venv
 PYTHON_TOOLS = $(VENV)/bin/python
 
-GOALS := all build release wheel dev check test demo bench lint format install uninstall clean asan tsan fuzz
+GOALS := all build release wheel dev check test test-all demo bench lint format install uninstall clean asan tsan fuzz
 VARIABLES := PREFIX DESTDIR WEB JOBS ARGS V CC CFLAGS CPPFLAGS LDFLAGS PROBING_%
 .PHONY: $(GOALS)
 
@@ -49,6 +49,11 @@ test: dev
 	PROBING_BIN=$(CURDIR)/build/dev/probing \
 		$(PYTHON_TOOLS) tests/e2e/run.py --flaky build/flaky.json || rc=1; \
 	exit $$rc
+
+# The same with what `make test` leaves out: tests that take long and are like others, and all
+# interpreters where three stand for them.
+test-all: export PROBING_TEST_ALL = 1
+test-all: test
 
 # Between two edits: the same without fuzzers, and of the end-to-end tests those of the main commands
 # on one interpreter.

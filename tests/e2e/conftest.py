@@ -52,6 +52,13 @@ def pytest_terminal_summary(terminalreporter):
         json.dump({"counts": counts, "failures": {it.nodeid: first_line(it) for it in bad}}, file)
 
 
+def pytest_collection_modifyitems(config, items):
+    left_out = [] if interpreters.ALL else [it for it in items if it.get_closest_marker("long")]
+    if left_out:
+        items[:] = [it for it in items if it not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
 def pytest_generate_tests(metafunc):
     """Where tests are marked `few`, three interpreters stand for all."""
     if "py" in metafunc.fixturenames:

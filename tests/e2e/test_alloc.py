@@ -8,6 +8,7 @@ import time
 import pytest
 
 import interpreters
+import marks
 import patience
 from harness import ENV, TARGETS, Target, die_with_parent
 from nodes import node  # noqa: F401
@@ -144,6 +145,7 @@ def test_a_forked_child_counts_its_own(allocating, node):  # noqa: F811
     target.tell("drop")
 
 
+@pytest.mark.long
 def test_beside_tracemalloc(allocating, node):  # noqa: F811
     target = allocating(interpreters.newest())
     target.tell("trace")
@@ -240,7 +242,7 @@ def lies_low(py):
         return file.read(18)[16] == 2  # ET_EXEC
 
 
-@pytest.mark.parametrize("how", ["early", "late", "early, low"])
+@pytest.mark.parametrize("how", ["early"] + marks.rarely("late", "early, low"))
 def test_blocks_of_malloc(allocating, node, mallocs, any_py, how):  # noqa: F811
     """By the Python line that called the C code; in libraries that are loaded later, too."""
     low = [py for py in interpreters.found() if lies_low(py) and py.version >= (3, 7)]

@@ -57,6 +57,7 @@ def test_whole_process_paused(busy):
     assert tally.torn <= 0.01 * tally.stacks
 
 
+@pytest.mark.few
 def test_native_frames_keep_the_law(busy):
     tally = take(*busy, SNAPSHOTS // 3, "-n")
     assert tally.wrong == 0, tally.examples[:5]

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import marks
 import patience
 from nodes import node  # noqa: F401: a fixture
 
@@ -14,10 +15,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
                                 "bench"))
 import faults  # noqa: E402
 
-FAST = ["hang/lock_cycle", "hang/acquire_cycle", "hang/queue_empty", "hang/await_never",
-        "hang/gil_held", "hang/mp_worker_stuck", "hang/loop_walk", "hang/mp_pipe_recv",
-        "ranks/asleep", "ranks/both_recv", "values/nan",
-        "healthy/busy", "healthy/idle_pool", "healthy/aserver", "healthy/tail_file"]
+FAST = ["hang/lock_cycle", "hang/queue_empty", "hang/gil_held", "hang/mp_worker_stuck",
+        "ranks/asleep", "values/nan", "healthy/busy", "healthy/aserver"]
+SLOWER = ["hang/acquire_cycle", "hang/await_never", "hang/loop_walk", "hang/mp_pipe_recv",
+          "ranks/both_recv", "healthy/idle_pool", "healthy/tail_file"]
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def stuck(request):
     log.close()
 
 
-@pytest.mark.parametrize("stuck", FAST, indirect=True)
+@pytest.mark.parametrize("stuck", FAST + marks.rarely(*SLOWER), indirect=True)
 def test_verdict(node, stuck):
     fault, p = stuck
     target = "job:" + os.path.basename(fault.path) if fault.ranks else p.pid
@@ -133,7 +134,7 @@ VALUES = {"explodes": "loss explodes", "rate": "learning rate is zero",
           "gradients": "gradients are zero", "well": None}
 
 
-@pytest.mark.parametrize("way", sorted(VALUES))
+@pytest.mark.parametrize("way", ["explodes", "well"] + marks.rarely("rate", "gradients"))
 def test_values(node, way):
     """Of a probed training: what its steps say."""
     pytest.importorskip("torch")

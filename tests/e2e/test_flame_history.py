@@ -93,6 +93,7 @@ def test_the_last_seconds_also_of_a_dead_process(any_py, start, node, tmp_path):
         assert node(target.pid, "fg", *wrong).returncode == 2, wrong
 
 
+@pytest.mark.long
 def test_two_windows(any_py, start, node, tmp_path):
     """What a process does from some moment on is red, what it did before is gone."""
     script, switch = tmp_path / "phases.py", tmp_path / "switch"

@@ -59,6 +59,7 @@ def test_shares(py, start, tmp_path):
 
 @pytest.mark.parametrize("options", [[], ["--no-pause"]], ids=["", "no-pause"])
 @harness.steady
+@pytest.mark.few
 def test_no_stack_that_never_was(py, start, tmp_path, options):
     """Threads that do little but call: whatever is not marked as torn is a stack they can have."""
     program = str(tmp_path / "program.py")

@@ -249,8 +249,11 @@ def test_many_tiny_calls_stop_it_early(start, node, tmp_path):
     assert left_behind(target.pid).split()[-2:] == ["0", "False"]
 
 
-@pytest.mark.parametrize("how", ["profiled", "killed", "ejected"])
-@pytest.mark.parametrize("where", ["main", "thread", "daemon"])
+@pytest.mark.parametrize("where, how", [
+    ("main", "profiled"), ("thread", "killed"), ("daemon", "ejected")] + [
+        pytest.param(*both, marks=pytest.mark.long) for both in (
+            ("main", "killed"), ("main", "ejected"), ("thread", "profiled"),
+            ("thread", "ejected"), ("daemon", "profiled"), ("daemon", "killed"))])
 def test_a_job_that_ends_meanwhile(start, node, tmp_path, where, how):
     """torch crashes at the end of a process whose profiler still runs."""
     flag = str(tmp_path / "flag")

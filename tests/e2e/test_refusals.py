@@ -184,6 +184,7 @@ def test_debug_build_before_3_13(start):
         refused(quick(target.pid, "backtrace"), 1, "debug")
 
 
+@pytest.mark.long
 def test_traced_by_another(start, any_py):
     """A debugger holds it: what needs no stop still works, the rest says why."""
     target = start(Script, any_py, "simple.py")

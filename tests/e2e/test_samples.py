@@ -116,6 +116,7 @@ def test_on_by_default_and_off(any_py, start, node):
     patience.until(lambda: node.rows(states + "reason = 'profile.budget is 0'", quiet.pid))
 
 
+@pytest.mark.long
 def test_the_budget_holds(any_py, start, node):
     """Many busy threads at 1 kHz: fewer samples, the same time."""
     target = start(harness.Script, any_py, "many_busy.py", 40)

@@ -15,6 +15,7 @@ import time
 import pytest
 
 import harness
+import marks
 import package
 import querying
 import ranks
@@ -256,7 +257,7 @@ def seeds(tmp_path_factory):
     made.stop()
 
 
-@pytest.mark.parametrize("which", ["imagenet.py", "ddp.py"])
+@pytest.mark.parametrize("which", ["ddp.py"] + marks.rarely("imagenet.py"))
 def test_in_order(seeds, which):
     pid = seeds.image.pid if which == "imagenet.py" else seeds.of_rank
     wrong = []

@@ -472,6 +472,7 @@ def test_sql_that_is_wrong_says_where(page):
 
 def test_sql_completes_names_with_what_they_mean(page):
     ask_sql(page, "SELECT 1 AS x")
+    page.wait_text("python.training_logs", "aside.tables")
     page.run("""await page.locator(".editor .cm-content").click();
         await page.keyboard.press("Control+a");
         await page.keyboard.type("SELECT step_ms FROM python.training_logs WHERE grad_n");
