@@ -61,7 +61,9 @@ class Storm(harness.Target):
         """Lets it end by itself, and looks at all it has said."""
         self.well()
         asked = harness.probing(self.pid, "eval", "finish = True")
-        assert asked.returncode == 0, (asked.stderr, self.said())
+        # It may have come to its end before the agent could answer.
+        assert asked.returncode == 0 or "closed the connection" in asked.stderr, (
+            asked.stderr, self.said())
         try:
             assert self.process.wait(patience.SECONDS) == 7, self.said()
         except subprocess.TimeoutExpired:

@@ -277,7 +277,10 @@ def test_main_thread(job):
 
 def start_waiting(py, target):
     """The tool, evaluating code that waits for a signal. The code runs as a pending call, in which
-    Python before 3.8 sees a signal only where it ends a wait: there the wait has begun."""
+    Python before 3.8 sees a signal only where it ends a wait: there the wait has begun. It does
+    so where the program can take an exception: behind its last word it goes back into its try."""
+    patience.until(lambda: harness.stack_of(target.pid)[0],
+                   lambda top: top == target.at("<module>", "loop"))
     tool = start_tool(target.pid, "eval", "--main", WAIT if py.minor >= (3, 8) else SLEEP)
     assert tool.stdout.readline() == b"go\n"
     if py.minor < (3, 8):

@@ -30,6 +30,6 @@ say("ready", os.getpid())
 while True:
     try:
         while True:
-            time.sleep(0.001)
+            time.sleep(0.001)  # LINE:loop
     except (Alarm, KeyboardInterrupt) as error:
         say(type(error).__name__)
