@@ -58,7 +58,9 @@ def test_words_and_graph(node, stuck):
     assert "->" in node(p.pid, "diagnose", "--graph", "dot").stdout
     # Other questions have other answers.
     for other in ("slow", "leak"):
-        assert node(p.pid, other, "--look", 1).returncode == 0
+        r = node(p.pid, other, "--look", 1)
+        assert r.returncode == 0
+        assert re.match(r"healthy: 1 process, \d+ Python threads?, ", r.stdout)
 
 
 SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "targets",

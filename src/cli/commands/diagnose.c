@@ -13,6 +13,7 @@
 #include "base/embed.h"
 #include "display/amount.h"
 #include "display/value_text.h"
+#include "host/text/number.h"
 
 static int run(struct pb_ctx *ctx);
 
@@ -218,6 +219,15 @@ static int find(struct pb_ctx *ctx, struct pb_nodelink *link, const char *kinds,
     }
 }
 
+static void show_counts(struct pb_ctx *ctx, const struct pb_json *items)
+{
+    size_t processes = (size_t)whole_in(&items[0]), threads = (size_t)whole_in(&items[1]);
+
+    pb_print_f(&ctx->out, ": %zu process%s, %zu Python thread%s, %lld running", processes,
+               pb_plural(processes, "es"), threads, pb_plural(threads, "s"),
+               (long long)whole_in(&items[2]));
+}
+
 static int say_healthy(struct pb_ctx *ctx, struct pb_nodelink *link)
 {
     const struct pb_json **rows;
@@ -235,9 +245,7 @@ static int say_healthy(struct pb_ctx *ctx, struct pb_nodelink *link)
                    pb_amount_count(&ctx->arena, rows[0]->items[3].v.i, false),
                    ms ? pb_show_real(&ctx->arena, atof(ms)) : "?");
     else if (n == 1 && rows[0]->n == 5)
-        pb_print_f(&ctx->out, ": %lld process(es), %lld Python thread(s), %lld running",
-                   (long long)whole_in(&rows[0]->items[0]), (long long)whole_in(&rows[0]->items[1]),
-                   (long long)whole_in(&rows[0]->items[2]));
+        show_counts(ctx, rows[0]->items);
     pb_print_puts(&ctx->out, "\n");
     return 0;
 }
