@@ -1,6 +1,7 @@
 """
 tools/setup waits while another package manager has the lock, and fails at once for other reasons;
-the Makefile says what it does not know.
+it tries a download three times, and another checkout needs none; the Makefile says what it does
+not know.
 
 usage: setup.py SOURCE
 """
@@ -22,12 +23,23 @@ if [ -s "$here/../busy" ]; then
 fi
 case "$*" in *install*clang-format*) cp "$0" "$here/clang-format" ;; esac
 """
-TOOLS = ["cat", "cp", "dirname", "grep", "id", "mkdir", "rm", "sed", "sh", "sleep", "tail",
-         "true"]
+# Fails as often as the file `busy` has lines, then "downloads" the page's packages.
+NPM = """#!/bin/sh
+here=$(dirname "$0")
+echo "$*" >>"$here/../asked"
+if [ -s "$here/../busy" ]; then
+    sed -i 1d "$here/../busy"
+    echo "npm error network"
+    exit 1
+fi
+mkdir -p node_modules/esbuild
+"""
+TOOLS = ["cat", "cksum", "cmp", "cp", "dirname", "grep", "id", "ln", "mkdir", "mv", "rm", "sed",
+         "sh", "sleep", "tail", "tr", "true"]
 LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7 (apt-get)\n"
 
 
-def setup(source, folder, busy, words, what="format"):
+def setup(source, folder, busy, words, what="format", **env):
     """(exit code, what it said, how often apt-get was asked)"""
     bin_ = os.path.join(folder, "bin")
     shutil.rmtree(folder, ignore_errors=True)
@@ -38,15 +50,19 @@ def setup(source, folder, busy, words, what="format"):
         os.symlink(shutil.which(name), os.path.join(bin_, name))
     for name in ("cc", "cmake", "ninja", "sudo"):
         os.symlink("/bin/true", os.path.join(bin_, name))
-    with open(os.path.join(bin_, "apt-get"), "w") as file:
-        file.write(APT)
-    os.chmod(file.name, stat.S_IRWXU)
+    for name, text in (("apt-get", APT), ("npm", NPM), ("node", "#!/bin/sh\n")):
+        with open(os.path.join(bin_, name), "w") as file:
+            file.write(text)
+        os.chmod(file.name, stat.S_IRWXU)
+    os.makedirs(os.path.join(folder, "web"))
+    for name in ("package.json", "package-lock.json", ".npmrc"):
+        shutil.copy(os.path.join(source, "web", name), os.path.join(folder, "web"))
     for name, text in (("busy", "x\n" * busy), ("words", words), ("asked", "")):
         with open(os.path.join(folder, name), "w") as file:
             file.write(text)
     done = subprocess.run([os.path.join(folder, "tools", "setup"), what], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, universal_newlines=True,
-                          env={"PATH": bin_, "SETUP_PAUSE": "0.01", "SETUP_TRIES": "20"})
+                          env=dict(env, PATH=bin_, SETUP_PAUSE="0.01", SETUP_TRIES="20"))
     with open(os.path.join(folder, "asked")) as file:
         return done.returncode, done.stdout, file.read().count("\n")
 
@@ -65,6 +81,23 @@ def check_setup(source, folder):
     assert code == 2 and "unknown: tset" in said and asked == 0, said
 
 
+def check_downloads(source, folder):
+    """Three tries; what was got serves the next checkout, what was not is left out."""
+    kept = {"XDG_CACHE_HOME": os.path.join(os.path.dirname(folder), "cache")}
+    package = os.path.join(folder, "web", "node_modules", "esbuild")
+    code, said, asked = setup(source, folder, 3, "", "page", **kept)
+    assert (code, asked) == (0, 3) and "everything but the page will work" in said, (said, asked)
+    assert not os.path.exists(package)
+    code, said, asked = setup(source, folder, 2, "", "page", **kept)
+    assert (code, asked) == (0, 3) and os.path.isdir(package), (said, asked)
+    code, said, asked = setup(source, folder, 100, "", "page", **kept)
+    assert (code, said, asked) == (0, "", 0) and os.path.isdir(package), (said, asked)
+    assert os.listdir(os.path.join(kept["XDG_CACHE_HOME"], "probing", "setup")) != []
+    no_folder = os.path.join(folder, "bin", "npm")
+    code, said, asked = setup(source, folder, 0, "", "page", HOME=no_folder)
+    assert (code, asked) == (0, 1) and os.path.isdir(package), (said, asked)
+
+
 def check_make(source):
     for words, wanted in (("tests", "no goal 'tests'"), ("test JOB=3", "no variable 'JOB'"),
                           ("demo nosuch", "no goal 'nosuch'")):
@@ -79,4 +112,5 @@ def check_make(source):
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as where:
         check_setup(sys.argv[1], os.path.join(where, "copy"))
+        check_downloads(sys.argv[1], os.path.join(where, "copy"))
     check_make(sys.argv[1])
