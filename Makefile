@@ -45,7 +45,7 @@ dev:
 # at a time where the rights are there. Both run even if the first fails. What failed runs once more,
 # alone, and is named at the end if it passed then (PROBING_TEST_STRICT=1: no test runs twice).
 test: dev
-	@rc=0; $(PYTHON_TOOLS) tests/unit/run.py dev $(JOBS) build/flaky.json || rc=1; \
+	@rc=0; rm -f build/flaky.json; $(PYTHON_TOOLS) tests/unit/run.py dev $(JOBS) build/flaky.json || rc=1; \
 	PROBING_BIN=$(CURDIR)/build/dev/probing \
 		$(PYTHON_TOOLS) tests/e2e/run.py --flaky build/flaky.json || rc=1; \
 	exit $$rc

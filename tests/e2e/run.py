@@ -314,6 +314,8 @@ def arguments(words):
     """The files, and what was flaky before: {name: why}."""
     if words[:1] != ["--flaky"]:
         return words, {}
+    if not os.path.exists(words[1]):  # that run was broken off
+        return words[2:], {}
     with open(words[1]) as file:
         return words[2:], json.load(file)
 

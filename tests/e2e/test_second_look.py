@@ -82,7 +82,9 @@ def test_of_pytest(tree):
 
 
 def test_of_pytest_twice(tree):
-    assert e2e(tree, one=ONCE % ("a", "a", "a"), two="def test_b():\n    assert 1 == 2\n") == (1, [
+    """The run before it left no word of what was flaky."""
+    assert e2e(tree, "--flaky", str(tree / "nothing"), one=ONCE % ("a", "a", "a"),
+               two="def test_b():\n    assert 1 == 2\n") == (1, [
         "1 passed, 1 failed, 0 skipped",
         "FLAKY test_one.py::test_a: AssertionError: the first time",
         "1 flaky: each passed the second time, alone"])

@@ -459,14 +459,18 @@ def blocks(tree):
                 yield getattr(node, field)
 
 
+def is_sleep(statement):
+    call = getattr(statement, "value", None)
+    return (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+            and call.func.attr == "sleep")
+
+
 def sleeps(root):
     """A test waits for what it expects (patience.py), not for a while."""
     for path, text in files(root, ".py", under=("tests/e2e",)):
         for block in blocks(ast.parse(text, path)):
             for this, after in zip(block, block[1:]):
-                call = getattr(this, "value", None) if isinstance(this, ast.Expr) else None
-                if (isinstance(call, ast.Call) and ast.unparse(call.func) == "time.sleep"
-                        and any(isinstance(node, ast.Assert) for node in ast.walk(after))):
+                if is_sleep(this) and any(isinstance(it, ast.Assert) for it in ast.walk(after)):
                     yield path, this.lineno, "sleeps before an assertion: patience.until"
 
 
